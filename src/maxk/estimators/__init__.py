@@ -1,0 +1,50 @@
+"""Estimators of max@k and its policy gradient: pure functions, no state, nothing of maxk imported.
+
+The metrics work on lists and numpy arrays without torch; the rest is loaded on first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from maxk.estimators.metrics import max_at_k, pass_at_k
+
+if TYPE_CHECKING:
+    from maxk.estimators.gradient import subset_max, weights
+    from maxk.estimators.methods import METHODS, advantages, trust_region
+
+__all__ = [
+    "METHODS",
+    "advantages",
+    "max_at_k",
+    "pass_at_k",
+    "subset_max",
+    "trust_region",
+    "weights",
+]
+
+_NEEDS_TORCH = {
+    "METHODS": "methods",
+    "advantages": "methods",
+    "trust_region": "methods",
+    "subset_max": "gradient",
+    "weights": "gradient",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NEEDS_TORCH:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        module = import_module(f"{__name__}.{_NEEDS_TORCH[name]}")
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ModuleNotFoundError(
+            f"maxk.estimators.{name} needs PyTorch: pip install torch, or pip install 'maxk[train]'",
+            name="torch",
+        ) from None
+    return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

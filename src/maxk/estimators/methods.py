@@ -1,0 +1,236 @@
+"""The methods people compare, one function each, and the registry that names them.
+
+A method turns the rewards of a group (and, off-policy, its log-ratios) into one advantage per
+sample, which multiplies grad log pi(y_i|x). In the formulas r are the rewards of the group, n is
+its size, and w are the weights of `maxk.estimators.weights`.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from maxk.estimators.checks import check_k
+from maxk.estimators.gradient import all_equal, centred, weights, zscore
+from maxk.estimators.tensors import check_log_ratios, check_rewards, result_dtype
+
+
+def grpo(r: Tensor) -> Tensor:
+    """(r_i - mean) / std, std with n - 1 in it and nothing added to it: paper eq. 5.
+
+    Shao et al. 2024, arXiv 2402.03300.
+    """
+    return zscore(r)
+
+
+def dr_grpo(r: Tensor) -> Tensor:
+    """r_i - mean. Liu et al. 2025, arXiv 2503.20783."""
+    return centred(r)
+
+
+def rloo(r: Tensor) -> Tensor:
+    """r_i - mean of the other n - 1. Ahmadian et al. 2024, arXiv 2402.14740."""
+    return centred(r) / (1 - 1 / r.shape[-1])
+
+
+def max_rl(r: Tensor) -> Tensor:
+    """(r_i - mean) / mean, 0 if nothing was rewarded. Tajwar et al. 2026, arXiv 2602.02710.
+
+    The gradient of log pass@1 up to order n in the failure rate, for rewards >= 0.
+    """
+    if not torch.compiler.is_compiling() and bool((r < 0).any()):
+        raise ValueError(
+            f"rewards has a minimum of {r.min().item()}; method='max-rl' divides by the mean reward "
+            "and needs rewards >= 0: shift them, or use another method"
+        )
+    mean = r.mean(-1, keepdim=True)
+    return centred(r) / torch.where(mean > 0, mean, 1.0)
+
+
+def pass_at_k(r: Tensor, k: int) -> Tensor:
+    """(n/k w_i - pass@k) / sqrt(pass@k (1 - pass@k)): the mean of the k-subsets with i, standardised.
+
+    For binary r this is the analytic advantage of Chen Z. et al. 2025, arXiv 2508.10751: with c
+    passes, 1 - pass@k over the deviation for a pass, and C(n-c-1, k-1)/C(n-1, k-1) less otherwise.
+    """
+    if not torch.compiler.is_compiling() and not bool(((r == 0) | (r == 1)).all()):
+        bad = r[(r != 0) & (r != 1)][0].item()
+        raise ValueError(
+            f"rewards has an entry {bad}; method='pass-at-k' is for binary rewards: pass "
+            "(rewards >= 1).float(), or use a method for continuous rewards such as 'bon-centered'"
+        )
+    n = r.shape[-1]
+    # c failures fewer than k make pass@k 1: no subset fails and nothing is left to prefer.
+    rate = weights(r, k).sum(-1, keepdim=True) / k
+    spread = (rate * (1 - rate)).clamp(min=0.0).sqrt()
+    advantage = n / k * weights(r, k, baseline="mean") / torch.where(spread > 0, spread, 1.0)
+    solved_by_any = (r == 0).sum(-1, keepdim=True) < k
+    return torch.where(solved_by_any, 0.0, advantage)
+
+
+def bon_max_mean(r: Tensor) -> Tensor:
+    """r_i - mean for every sample that has the best reward, 0 for the rest: paper appendix A.
+
+    Chow et al. 2024, arXiv 2412.15287. Ties for the best all get the advantage, as eq. there reads.
+    """
+    return torch.where(r == r.amax(-1, keepdim=True), centred(r), 0.0)
+
+
+def bon_max_second(r: Tensor) -> Tensor:
+    """r_max - (best reward below r_max) for every sample that has r_max, 0 for the rest.
+
+    Tang et al. 2025, arXiv 2503.19595, with ties as in the paper's appendix A.
+    """
+    best = r.amax(-1, keepdim=True)
+    second = torch.where(r == best, -torch.inf, r).amax(-1, keepdim=True)
+    return torch.where((r == best) & second.isfinite(), best - second, 0.0)
+
+
+def bon_loo(r: Tensor, k: int) -> Tensor:
+    """On-policy weights against the best of each subset without i: BoN LOO-1 of the paper.
+
+    Walder & Karkhanis 2025, arXiv 2505.15201.
+    """
+    return weights(r, k, baseline="loo-1")
+
+
+def bon_mean(r: Tensor, k: int) -> Tensor:
+    """z-score of the on-policy weights: BoN mean of the paper (appendix A, eq. 5 and 9)."""
+    return weights(r, k, baseline="zscore")
+
+
+def bon_centered(r: Tensor, k: int) -> Tensor:
+    """On-policy weights against the other samples' max@k: unbiased, not divided by the spread.
+
+    The leave-one-out baseline of Walder & Karkhanis 2025.
+    """
+    return weights(r, k, baseline="loo")
+
+
+def off_policy(r: Tensor, k: int, log_ratios: Tensor | None) -> Tensor:
+    """First-order off-policy weights, mean-centred: the paper's method (section 3.3)."""
+    return weights(r, k, log_ratios, order="first", baseline="mean")
+
+
+def off_policy_exact(r: Tensor, k: int, log_ratios: Tensor | None) -> Tensor:
+    """Exact off-policy weights (paper eq. 10), mean-centred."""
+    return weights(r, k, log_ratios, order="exact", baseline="mean")
+
+
+@dataclass(frozen=True)
+class Method:
+    """What a method needs to know beside the rewards."""
+
+    function: Callable[..., Tensor]
+    uses_k: bool = False
+    off_policy: bool = False  # takes log_ratios: its advantages contain the ratio already
+    needs_k_below_n: bool = False  # centred, and so 0 everywhere at k = n
+    clamp_delta: float | None = None  # the default bound on |rho - 1|
+
+
+METHODS: dict[str, Method] = {
+    "grpo": Method(grpo),
+    "dr-grpo": Method(dr_grpo),
+    "rloo": Method(rloo),
+    "max-rl": Method(max_rl),
+    "pass-at-k": Method(pass_at_k, uses_k=True, needs_k_below_n=True),
+    "bon-max-mean": Method(bon_max_mean),
+    "bon-max-second": Method(bon_max_second),
+    "bon-loo": Method(bon_loo, uses_k=True),
+    "bon-mean": Method(bon_mean, uses_k=True, needs_k_below_n=True),
+    "bon-centered": Method(bon_centered, uses_k=True, needs_k_below_n=True),
+    "off-policy": Method(
+        off_policy, uses_k=True, off_policy=True, needs_k_below_n=True, clamp_delta=0.5
+    ),
+    "off-policy-exact": Method(
+        off_policy_exact, uses_k=True, off_policy=True, needs_k_below_n=True
+    ),
+}
+
+
+def advantages(
+    method: str,
+    rewards: Shaped[Tensor, "*batch n"],
+    k: int | None = None,
+    log_ratios: Float[Tensor, "*batch n"] | None = None,
+    *,
+    clamp_delta: float | None = None,
+) -> Float[Tensor, "*batch n"]:
+    """Advantage of every sample under a named method (the keys of `METHODS`).
+
+    k is the k of max@k, needed by the methods built on it and ignored by the others, so that one
+    loop can run them all. log_ratios are taken by the off-policy methods only; without them the
+    policy is the one that sampled. clamp_delta bounds |rho - 1| there (default: the method's own).
+
+    The result is detached, in the dtype of the inputs. A group whose rewards are all equal says
+    nothing about which sample is better and gets exactly 0 from every method.
+
+    >>> advantages("grpo", torch.tensor([[0.0, 1.0, 0.5, 0.5], [1.0, 1.0, 1.0, 1.0]]))
+    tensor([[-1.2247,  1.2247,  0.0000,  0.0000],
+            [ 0.0000,  0.0000,  0.0000,  0.0000]])
+    """
+    if method not in METHODS:
+        raise ValueError(f"method={method!r} is unknown; use one of {', '.join(METHODS)}")
+    chosen = METHODS[method]
+    r = check_rewards(rewards)
+    n = r.shape[-1]
+    if n < 2:
+        raise ValueError(f"rewards has n={n} sample per prompt; method={method!r} needs n >= 2")
+    arguments: list[int | Tensor | None] = []
+    if chosen.uses_k:
+        if k is None:
+            raise ValueError(f"k=None but method={method!r} optimises max@k; pass k, e.g. k={n // 2}")
+        arguments.append(check_k(k, n))
+        if chosen.needs_k_below_n and k == n:
+            raise ValueError(
+                f"k={k} equal to n={n} with method={method!r}: every sample has the same weight and "
+                f"centring leaves nothing to train on; use k < n (k <= {n - 1}) or method='bon-loo'"
+            )
+    if chosen.off_policy:
+        bound = chosen.clamp_delta if clamp_delta is None else clamp_delta
+        arguments.append(
+            None if log_ratios is None else clamp(check_log_ratios(log_ratios, rewards), bound)
+        )
+    elif log_ratios is not None or clamp_delta is not None:
+        name = "log_ratios" if log_ratios is not None else "clamp_delta"
+        raise ValueError(
+            f"{name} is given but method={method!r} ignores it; leave it out, or use "
+            "method='off-policy-exact'"
+        )
+    with torch.no_grad():
+        out = chosen.function(r, *arguments)
+        return torch.where(all_equal(r), 0.0, out).to(result_dtype(rewards, log_ratios))
+
+
+def clamp(log_ratios: Tensor, clamp_delta: float | None) -> Tensor:
+    """Log-ratios with |rho - 1| <= clamp_delta (Listing 3 of the paper clamps delta so)."""
+    if clamp_delta is None:
+        return log_ratios
+    if clamp_delta <= 0:
+        raise ValueError(f"clamp_delta={clamp_delta} must be above 0, or None for no bound")
+    low = math.log1p(-clamp_delta) if clamp_delta < 1 else -math.inf
+    return log_ratios.clamp(low, math.log1p(clamp_delta))
+
+
+def trust_region(
+    advantages: Float[Tensor, "*batch n"],
+    log_ratios: Float[Tensor, "*batch n"],
+    epsilon: float = 0.2,
+) -> Float[Tensor, "*batch n"]:
+    """Advantages without the samples that have already moved enough in the direction they are pushed.
+
+    A sample is dropped if rho > 1 + epsilon and its advantage is positive, or rho < 1 - epsilon and
+    it is negative: where PPO's clipped objective is flat. For advantages that contain rho already
+    (the off-policy methods), which clipping rho again would distort.
+
+    >>> trust_region(torch.tensor([1.0, 1.0, -1.0]), torch.tensor([0.5, -0.5, -0.5]))
+    tensor([0., 1., 0.])
+    """
+    if not epsilon > 0:
+        raise ValueError(f"epsilon={epsilon} must be above 0")
+    drift = log_ratios.detach().expm1()
+    moved = ((advantages > 0) & (drift > epsilon)) | ((advantages < 0) & (drift < -epsilon))
+    return torch.where(moved, 0.0, advantages)

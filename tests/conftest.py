@@ -1,0 +1,21 @@
+"""Shapes are part of the tests: every function of the estimators is checked by jaxtyping + beartype.
+
+The hook must be in place before the first import of maxk. `plain` gives the function a user sees.
+"""
+
+import inspect
+from collections.abc import Callable
+
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+HOOK = install_import_hook("maxk.estimators", "beartype.beartype")
+
+# Derandomised: the same examples on every run and machine, so a red run can be repeated.
+settings.register_profile("maxk", derandomize=True, deadline=None, max_examples=100)
+settings.load_profile("maxk")
+
+
+def plain(function: Callable) -> Callable:
+    """The undecorated function, whose own argument errors would otherwise come second."""
+    return inspect.unwrap(function)
