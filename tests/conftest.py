@@ -1,4 +1,4 @@
-"""Shapes are part of the tests: every function of the estimators is checked by jaxtyping + beartype.
+"""Shapes are part of the tests: jaxtyping + beartype check every function of the estimators.
 
 The hook must be in place before the first import of maxk. `plain` gives the function a user sees.
 """

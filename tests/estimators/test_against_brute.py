@@ -1,5 +1,7 @@
 """Every fast function against enumeration of all subsets, to 1e-10 of the sum of absolute terms."""
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
@@ -10,7 +12,7 @@ from tests import brute
 
 TOLERANCE = 1e-10
 SUBNORMAL = 1e-300  # below it float64 itself has fewer digits
-CASES = [
+CASES: list[tuple[Any, Any]] = [
     (order, baseline)
     for order in ("on-policy", "first", "exact")
     for baseline in ("none", "mean", "loo", "loo-1")
@@ -123,7 +125,12 @@ def test_weights_follow_the_samples_when_they_are_shuffled(group, random):
         for kind in ("first", "exact"):
             here = weights(tensor(r), k, tensor(log_ratios), order=kind)
             there = weights(tensor(r)[order], k, tensor(log_ratios)[order], order=kind)
-            scale = tensor([x.scale for x in brute.weights(r, tensor(log_ratios).exp().tolist(), k, kind, "none")])
+            scale = tensor(
+                [
+                    x.scale
+                    for x in brute.weights(r, tensor(log_ratios).exp().tolist(), k, kind, "none")
+                ]
+            )
             assert ((here[order] - there).abs() <= TOLERANCE * scale[order] + SUBNORMAL).all()
 
 
@@ -131,7 +138,12 @@ def test_groups_of_any_leading_shape_are_independent():
     generator = torch.Generator().manual_seed(0)
     r = torch.rand(2, 3, 5, 7, generator=generator, dtype=torch.float64)
     x = torch.randn(2, 3, 5, 7, generator=generator, dtype=torch.float64)
-    for order, baseline in [*CASES, ("on-policy", "zscore"), ("first", "zscore"), ("exact", "zscore")]:
+    for order, baseline in [
+        *CASES,
+        ("on-policy", "zscore"),
+        ("first", "zscore"),
+        ("exact", "zscore"),
+    ]:
         ratios = None if order == "on-policy" else x
         batched = weights(r, 3, ratios, order=order, baseline=baseline)
         for index in [(0, 0, 0), (1, 2, 4), (0, 1, 3)]:

@@ -40,7 +40,7 @@ def __getattr__(name: str) -> Any:
         if error.name != "torch":
             raise
         raise ModuleNotFoundError(
-            f"maxk.estimators.{name} needs PyTorch: pip install torch, or pip install 'maxk[train]'",
+            f"maxk.estimators.{name} needs PyTorch: pip install torch (or 'maxk[train]')",
             name="torch",
         ) from None
     return getattr(module, name)

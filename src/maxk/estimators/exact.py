@@ -18,9 +18,9 @@ the range of the ratios themselves, so the products of k ratios never overflow o
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 
 from maxk.estimators.subsets import Row
 
@@ -48,7 +48,7 @@ def walk(log_ratios: Row, k: int) -> Walk:
         both = quotient + ratio
         take.append(ratio / both)
         skip.append(quotient / both)
-        quotient = both * F.pad(skip[-1][..., :-1], (1, 0), value=1.0)
+        quotient = both * pad(skip[-1][..., :-1], (1, 0), value=1.0)
     m = torch.arange(1, k + 1, dtype=ratios.dtype, device=ratios.device)
     log_total = (quotient * m / (n - m + 1)).log().sum(-1, keepdim=True) + k * shift
     return Walk(take, skip, (log_total / 2).exp())
@@ -62,7 +62,7 @@ def scaled(walk: Walk, x: Row) -> Row:
 def best_chances(walk: Walk) -> Row:
     """Chance that sample j is the best of the subset: nothing above it taken, then j taken."""
     above = torch.cumprod(torch.cat([skip[..., -1:] for skip in walk.skip], -1).flip(-1), -1)
-    none_above = F.pad(above[..., :-1], (1, 0), value=1.0).flip(-1)
+    none_above = pad(above[..., :-1], (1, 0), value=1.0).flip(-1)
     return none_above * torch.cat([take[..., -1:] for take in walk.take], -1)
 
 
@@ -104,11 +104,10 @@ def split_by_membership(walk: Walk, rewards: Row, k: int) -> tuple[Row, Row]:
         outside.append(done + passed.sum(-1, keepdim=True) + none * below[j])
         done = done + taken[..., :1]
         held = passed + taken[..., 1:]
-    return tuple(scaled(walk, torch.cat(x[::-1], -1)) for x in (inside, outside))
+    return scaled(walk, torch.cat(inside[::-1], -1)), scaled(walk, torch.cat(outside[::-1], -1))
 
 
 def marginal(walk: Walk, rewards: Row, k: int) -> Row:
     """Sum over subsets with i of prod rho * (max - max without i): the `loo-1` weights, k >= 2."""
     second = torch.cat(best_so_far(walk, rewards, k - 1), -1)
     return scaled(walk, best_chances(walk) * (rewards - second))
-

@@ -12,7 +12,6 @@ from typing import Literal, get_args
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from maxk.estimators import exact, subsets
 from maxk.estimators.checks import check_k
@@ -63,7 +62,8 @@ def weights(
         raise ValueError(f"baseline={baseline!r} is unknown; use one of {', '.join(BASELINES)}")
     if log_ratios is not None and order == "on-policy":
         raise ValueError(
-            'log_ratios is given but order="on-policy" ignores it; leave it out, or use order="exact"'
+            'log_ratios is given but order="on-policy" ignores it; leave it out, or use '
+            'order="exact"'
         )
     with torch.no_grad():
         r, position = check_rewards(rewards).sort(dim=-1)
@@ -115,8 +115,11 @@ class SubsetMax(torch.autograd.Function):
         return (best * r).sum(-1).to(result_dtype(rewards, log_ratios))
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, grad: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            raise NotImplementedError(
+                "subset_max has no second derivative; call backward without create_graph=True"
+            )
         grad = grad.double().unsqueeze(-1)
         return *((grad * x).to(t) for x, t in zip(ctx.saved_tensors, ctx.dtypes, strict=True)), None
 
@@ -126,12 +129,13 @@ def check_baseline(baseline: str, k: int, n: int) -> None:
     if baseline in ("mean", "zscore", "loo") and k == n:
         raise ValueError(
             f"baseline={baseline!r} with k={k} equal to n={n}: there is one subset, every sample "
-            f"has the same weight, and centring leaves nothing to train on; use k < n (k <= {n - 1}) "
-            'or baseline="loo-1"'
+            "has the same weight, and centring leaves nothing to train on; use k < n "
+            f'(k <= {n - 1}) or baseline="loo-1"'
         )
     if baseline == "loo-1" and k == 1:
         raise ValueError(
-            'baseline="loo-1" with k=1 asks for the best of no samples; use k >= 2 or baseline="loo"'
+            'baseline="loo-1" with k=1 asks for the best of no samples; use k >= 2 or '
+            'baseline="loo"'
         )
 
 
@@ -162,7 +166,7 @@ def exact_weights(rewards: Tensor, log_ratios: Tensor, k: int, baseline: str) ->
 
 
 def leave_one_out(w: Tensor, log_ratios: Tensor, without: Tensor, k: int) -> Tensor:
-    """w_i - rho_i k/(n-k) (S_k over the subsets without i), which is rho_i k/n S_k of the others."""
+    """w_i - rho_i k/(n-k) (S_k over the subsets without i): the baseline is k/n S_k of the others."""
     return w - log_ratios.exp() * (k / (w.shape[-1] - k)) * without
 
 

@@ -43,15 +43,15 @@ def max_rl(r: Tensor) -> Tensor:
     """
     if not torch.compiler.is_compiling() and bool((r < 0).any()):
         raise ValueError(
-            f"rewards has a minimum of {r.min().item()}; method='max-rl' divides by the mean reward "
-            "and needs rewards >= 0: shift them, or use another method"
+            f"rewards has a minimum of {r.min().item()}; method='max-rl' divides by the mean "
+            "reward and needs rewards >= 0: shift them, or use another method"
         )
     mean = r.mean(-1, keepdim=True)
     return centred(r) / torch.where(mean > 0, mean, 1.0)
 
 
 def pass_at_k(r: Tensor, k: int) -> Tensor:
-    """(n/k w_i - pass@k) / sqrt(pass@k (1 - pass@k)): the mean of the k-subsets with i, standardised.
+    """(n/k w_i - pass@k) / sqrt(pass@k (1 - pass@k)): pass@k given that i is drawn, standardised.
 
     For binary r this is the analytic advantage of Chen Z. et al. 2025, arXiv 2508.10751: with c
     passes, 1 - pass@k over the deviation for a pass, and C(n-c-1, k-1)/C(n-1, k-1) less otherwise.
@@ -63,7 +63,7 @@ def pass_at_k(r: Tensor, k: int) -> Tensor:
             "(rewards >= 1).float(), or use a method for continuous rewards such as 'bon-centered'"
         )
     n = r.shape[-1]
-    # c failures fewer than k make pass@k 1: no subset fails and nothing is left to prefer.
+    # With fewer than k failures no subset fails: pass@k is 1 and nothing is left to prefer.
     rate = weights(r, k).sum(-1, keepdim=True) / k
     spread = (rate * (1 - rate)).clamp(min=0.0).sqrt()
     advantage = n / k * weights(r, k, baseline="mean") / torch.where(spread > 0, spread, 1.0)
@@ -74,7 +74,7 @@ def pass_at_k(r: Tensor, k: int) -> Tensor:
 def bon_max_mean(r: Tensor) -> Tensor:
     """r_i - mean for every sample that has the best reward, 0 for the rest: paper appendix A.
 
-    Chow et al. 2024, arXiv 2412.15287. Ties for the best all get the advantage, as eq. there reads.
+    Chow et al. 2024, arXiv 2412.15287. Ties for the best all get it, as the appendix reads.
     """
     return torch.where(r == r.amax(-1, keepdim=True), centred(r), 0.0)
 
@@ -182,12 +182,15 @@ def advantages(
     arguments: list[int | Tensor | None] = []
     if chosen.uses_k:
         if k is None:
-            raise ValueError(f"k=None but method={method!r} optimises max@k; pass k, e.g. k={n // 2}")
+            raise ValueError(
+                f"k=None but method={method!r} optimises max@k; pass k, e.g. k={n // 2}"
+            )
         arguments.append(check_k(k, n))
         if chosen.needs_k_below_n and k == n:
             raise ValueError(
-                f"k={k} equal to n={n} with method={method!r}: every sample has the same weight and "
-                f"centring leaves nothing to train on; use k < n (k <= {n - 1}) or method='bon-loo'"
+                f"k={k} equal to n={n} with method={method!r}: every sample has the same weight "
+                f"and centring leaves nothing to train on; use k < n (k <= {n - 1}) or "
+                "method='bon-loo'"
             )
     if chosen.off_policy:
         bound = chosen.clamp_delta if clamp_delta is None else clamp_delta
@@ -220,7 +223,7 @@ def trust_region(
     log_ratios: Float[Tensor, "*batch n"],
     epsilon: float = 0.2,
 ) -> Float[Tensor, "*batch n"]:
-    """Advantages without the samples that have already moved enough in the direction they are pushed.
+    """Advantages, but 0 for samples that have already moved enough the way they are pushed.
 
     A sample is dropped if rho > 1 + epsilon and its advantage is positive, or rho < 1 - epsilon and
     it is negative: where PPO's clipped objective is flat. For advantages that contain rho already

@@ -63,11 +63,11 @@ def pass_at_k(rewards: Any, k: int | Sequence[int], threshold: float = 1.0) -> A
     return _as_kind(max_at_k((r >= threshold).astype(np.float64), k), kind)
 
 
-def _of_tensor(rewards: "Tensor", k: int | Sequence[int]) -> "Tensor":
+def _of_tensor(rewards: "Tensor", k: Any) -> "Tensor":
     import torch
 
-    from maxk.estimators.tensors import check_rewards, result_dtype
     from maxk.estimators.subsets import shares
+    from maxk.estimators.tensors import check_rewards, result_dtype
 
     r = check_rewards(rewards)
     n = r.shape[-1]
@@ -114,7 +114,7 @@ def _as_kind(out: Any, kind: Any) -> Any:
 
 
 def _is_list(k: Any) -> bool:
-    return np.ndim(k) > 0
+    return isinstance(k, (Sequence, np.ndarray)) and not isinstance(k, str)
 
 
 def _as_ks(k: Any, n: int) -> list[int]:

@@ -15,9 +15,9 @@ only, so no result is a difference of larger numbers. docs/estimators.md derives
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 
 Row = Float[Tensor, "*batch n"]
 
@@ -56,7 +56,7 @@ def shares(n: int, k: int, device: torch.device) -> Shares:
 
 def before(x: Row) -> Row:
     """Sum of the entries with a smaller index."""
-    return F.pad(x.cumsum(-1)[..., :-1], (1, 0))
+    return pad(x.cumsum(-1)[..., :-1], (1, 0))
 
 
 def after(x: Row) -> Row:
@@ -123,7 +123,7 @@ def first_order_marginal(rewards: Row, deltas: Row, k: int) -> Row:
     pair one place further on. O(n).
     """
     share = shares(rewards.shape[-1], k, rewards.device)
-    pair, triple = (F.pad(x[1:], (0, 1)) for x in (share.pair, share.triple))
+    pair, triple = (pad(x[1:], (0, 1)) for x in (share.pair, share.triple))
     earlier = before(deltas)
     best = rewards * (share.top * (1 + deltas) + share.pair * earlier)
     second = (1 + deltas) * before(pair * rewards)

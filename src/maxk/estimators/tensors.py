@@ -4,11 +4,13 @@ Checks on values need the numbers on the host. They are left out while torch.com
 where a branch on data would cut the graph; checks on shapes always run.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 
-def check_rewards(rewards: Tensor) -> Tensor:
+def check_rewards(rewards: Any) -> Tensor:
     """Rewards [..., n] as float64, or ValueError if they are no finite real numbers."""
     if not isinstance(rewards, Tensor):
         raise ValueError(
@@ -22,11 +24,13 @@ def check_rewards(rewards: Tensor) -> Tensor:
         )
     if rewards.is_complex():
         raise ValueError(f"rewards has dtype {rewards.dtype}; rewards must be real numbers")
-    check_finite("rewards", rewards, "score a sample that could not be judged 0, or drop its prompt")
+    check_finite(
+        "rewards", rewards, "score a sample that could not be judged 0, or drop its prompt"
+    )
     return rewards.double()
 
 
-def check_log_ratios(log_ratios: Tensor, rewards: Tensor) -> Tensor:
+def check_log_ratios(log_ratios: Any, rewards: Tensor) -> Tensor:
     """Log-ratios as float64, or ValueError if they do not match the rewards one to one."""
     if not isinstance(log_ratios, Tensor):
         raise ValueError(f"log_ratios is a {type(log_ratios).__name__}; pass a torch tensor")

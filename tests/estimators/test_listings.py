@@ -1,0 +1,49 @@
+"""The paper's listings against its equations."""
+
+import pytest
+import torch
+
+from benchmarks import matrix_form
+from maxk.estimators import weights
+from tests import brute
+
+REWARDS = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+LOG_RATIOS = [0.3, -0.2, 0.1, -0.4, 0.2, -0.1]
+RATIOS = torch.tensor(LOG_RATIOS, dtype=torch.float64).exp()
+
+
+def enumerated(k: int, order: str) -> torch.Tensor:
+    sums = brute.weights(REWARDS, RATIOS.tolist(), k, order, "none")
+    return torch.tensor([x.value for x in sums], dtype=torch.float64)
+
+
+@pytest.mark.parametrize("k", range(1, 7))
+def test_listing_2_is_equation_8_for_sorted_rewards(k):
+    r = torch.tensor(REWARDS, dtype=torch.float64)
+    torch.testing.assert_close(matrix_form.on_policy(r, k), enumerated(k, "on-policy"))
+    torch.testing.assert_close(weights(r, k), enumerated(k, "on-policy"))
+
+
+@pytest.mark.parametrize("k", range(1, 7))
+def test_listing_3_with_its_diagonal_mended_is_appendix_e(k):
+    r = torch.tensor(REWARDS, dtype=torch.float64)
+    torch.testing.assert_close(matrix_form.first_order(r, RATIOS - 1, k), enumerated(k, "first"))
+
+
+@pytest.mark.parametrize("k", range(1, 7))
+def test_listing_3_as_printed_is_not_appendix_e(k):
+    """C(i-1, k-1) r_j lands on w_i for every j instead of j = i alone: even at ratio 1."""
+    r = torch.tensor(REWARDS, dtype=torch.float64)
+    for deltas, order in [(RATIOS - 1, "first"), (torch.zeros_like(r), "on-policy")]:
+        printed = matrix_form.first_order(r, deltas, k, as_printed=True)
+        top = matrix_form.share(6, k, 1)
+        error = printed - enumerated(k, order)
+        torch.testing.assert_close(error, top * (r.sum() - r))
+        assert error.abs().max() > 0.3
+
+
+def test_the_listings_need_sorted_rewards_and_maxk_does_not():
+    r = torch.tensor(REWARDS, dtype=torch.float64)
+    shuffled = torch.tensor([3, 0, 5, 1, 4, 2])
+    torch.testing.assert_close(weights(r[shuffled], 3), weights(r, 3)[shuffled])
+    assert not torch.allclose(matrix_form.on_policy(r[shuffled], 3), weights(r, 3)[shuffled])
