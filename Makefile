@@ -31,7 +31,7 @@ demo: setup ## train bandits with every method and draw max@k before and after
 	$(RUN) examples/bandit.py
 
 ablations: setup ## take the methods apart on the bandit (minutes)
-	$(RUN) examples/bandit.py --ablations
+	$(RUN) examples/bandit_ablations.py
 
 bench: setup ## time and memory of the estimators beside the matrix form
 	$(RUN) benchmarks/estimators.py

@@ -62,6 +62,49 @@ def test_exact_weights_at_ratio_one_are_the_on_policy_weights_at_n_1024():
         )
 
 
+def exact_sum(rewards: list[Fraction], ratios: list[Fraction], k: int) -> Fraction:
+    """sum over k-subsets of prod rho * max r in rational arithmetic; rewards ascending."""
+    symmetric = [Fraction(1), *[Fraction(0)] * k]  # e_0 ... e_k of the ratios seen so far
+    out = Fraction(0)
+    for r, rho in zip(rewards, ratios, strict=True):
+        out += r * rho * symmetric[k - 1]
+        for m in range(k, 0, -1):
+            symmetric[m] += rho * symmetric[m - 1]
+    return out
+
+
+SPREADS = {
+    "ordinary": lambda x: 0.3 * x,
+    "wide": lambda x: 10 * x,
+    "two clusters": lambda x: 20 * x.sign(),
+    "one dwarfs all": lambda x: torch.where(x == x.max(), 150.0, x),
+    "one is negligible": lambda x: torch.where(x == x.max(), -150.0, x),
+}
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("k", [1, 2, 13, 29, 30])
+def test_exact_weights_agree_with_exact_arithmetic_whatever_the_spread_of_the_ratios(spread, k):
+    n = 30
+    generator = torch.Generator().manual_seed(k)
+    log_ratios = SPREADS[spread](torch.randn(n, generator=generator, dtype=torch.float64))
+    r = torch.randint(0, 11, (n,), generator=generator).sort().values
+    ratios = [Fraction(x) for x in log_ratios.exp().tolist()]
+    rewards = [Fraction(x, 10) for x in r.tolist()]
+    whole = exact_sum(rewards, ratios, k)
+    without = [
+        exact_sum(rewards[:i] + rewards[i + 1 :], ratios[:i] + ratios[i + 1 :], k) for i in range(n)
+    ]
+    inside = [float((whole - x) / comb(n, k)) for x in without]
+    got = weights(r.double() / 10, k, log_ratios)
+    assert got.tolist() == pytest.approx(inside, rel=1e-10)
+    if k < n:
+        loo = weights(r.double() / 10, k, log_ratios, baseline="loo")
+        for i in range(n):
+            baseline = float(ratios[i] * k / (n - k) * without[i] / comb(n, k))
+            assert abs(loo[i].item() - (inside[i] - baseline)) <= 1e-10 * (inside[i] + baseline)
+
+
 def test_products_of_many_extreme_ratios_do_not_overflow_on_the_way():
     """512 ratios of e^9 and 512 of e^-9: products of either half are far outside float64."""
     n, k = 1024, 512

@@ -1,5 +1,8 @@
 """The paper's listings against its equations."""
 
+from itertools import combinations
+from math import comb
+
 import pytest
 import torch
 
@@ -47,3 +50,18 @@ def test_the_listings_need_sorted_rewards_and_maxk_does_not():
     shuffled = torch.tensor([3, 0, 5, 1, 4, 2])
     torch.testing.assert_close(weights(r[shuffled], 3), weights(r, 3)[shuffled])
     assert not torch.allclose(matrix_form.on_policy(r[shuffled], 3), weights(r, 3)[shuffled])
+
+
+@pytest.mark.parametrize("k", range(2, 6))
+def test_the_leave_one_out_recursion_of_appendix_a_is_not_the_sum_that_defines_it(k):
+    """b_1^(k): k times the mean of the best over k-subsets of the samples other than the first."""
+    n, others = len(REWARDS), REWARDS[1:]
+    best = [max(s) for s in combinations(others, k)]
+    defined = k * sum(best) / comb(n - 1, k)
+    printed = sum(
+        (comb(i - 1, k - 1) + (i - 2) * comb(i - 1, k - 2)) * REWARDS[i - 1] / comb(n, k)
+        for i in range(2, n + 1)
+    )
+    mended = sum(k * comb(i - 2, k - 1) * REWARDS[i - 1] for i in range(2, n + 1)) / comb(n - 1, k)
+    assert mended == pytest.approx(defined, rel=1e-12)
+    assert abs(printed - defined) > 0.01 * defined

@@ -2,19 +2,20 @@
 
     S_k(r, rho) = mean over k-subsets I of  prod_{i in I} rho_i * max_{i in I} r_i
 
-Read S_k as an average under a tilted law: draw a k-subset with probability proportional to the
-product of its ratios. Then S_k = total * E[max_I r] with total = the mean product, and the
-weights are dS_k/dl_i = total * E[max_I r; i in I]. That law (conditional Bernoulli sampling) is
-a walk down the sorted samples, and the chance to take sample j while m are still to be drawn,
+Toss one coin per sample, heads with odds t * rho_i. The set of heads, given that there are k of
+them, is a k-subset drawn in proportion to the product of its ratios, whatever t is:
 
-    take_m(j) = rho_j / (R_m(j-1) + rho_j),      skip_m(j) = R_m(j-1) / (R_m(j-1) + rho_j),
+    sum over I of prod_{i in I} rho_i f(I) = E[f(heads); k heads] * prod_i (1 + t rho_i) / t^k
 
-needs only R_m(j) = e_m / e_{m-1}, the quotient of elementary symmetric polynomials of the first j
-ratios:  R_m(j) = (R_m(j-1) + rho_j) * skip_{m-1}(j).  Sums, products and quotients of positive
-numbers: no subtraction, so no cancellation when one ratio dwarfs the others, and R stays within
-the range of the ratios themselves, so the products of k ratios never overflow on the way.
+So S_k, its gradient and its leave-one-out terms are expectations over independent coins. With the
+samples sorted by reward they are sums over how many heads fall below sample i and how many above.
+All of it is sums and products of probabilities: nothing overflows, and nothing cancels when one
+ratio dwarfs the others. docs/estimators.md has the derivation.
+
+Rows are sorted by reward, ascending, as in `subsets`.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -22,92 +23,127 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-from maxk.estimators.subsets import Row
-
-Column = Float[Tensor, "*batch k"]
+from maxk.estimators.subsets import Row, before
 
 
-class Walk(NamedTuple):
-    """The tilted law of k-subsets; entry m-1 of a column belongs to m samples still to draw."""
+class Coins(NamedTuple):
+    """Independent coins whose heads, given that there are k, are the tilted k-subsets."""
 
-    take: list[Column]  # one column per sample, ascending
-    skip: list[Column]
-    half_total: Float[Tensor, "*batch 1"]  # sqrt of the mean product of k ratios
+    heads: Row
+    tails: Row
+    odds: Row  # heads / tails = t rho
+    none_above: Row  # chance that every coin above this one shows tails
+    half_scale: Float[Tensor, "*batch 1"]  # square root of prod_i (1 + t rho_i) / t^k / C(n, k)
+
+    def scaled(self, x: Row) -> Row:
+        """From E[...; k heads] to a mean over subsets; in halves, as the whole might overflow."""
+        return x * self.half_scale * self.half_scale
 
 
-def walk(log_ratios: Row, k: int) -> Walk:
-    """Build the law from the ratios of the sorted samples, in O(nk) time and memory."""
+def coins(log_ratios: Row, k: int) -> Coins:
+    """The coins of a group, with t near the one for which k heads are expected."""
     n = log_ratios.shape[-1]
-    # Only quotients of ratios enter the law, so the largest may be moved to 1; a ratio 600
-    # factors of e smaller is then as good as never drawn, and stays a positive number.
-    shift = log_ratios.amax(-1, keepdim=True)
-    ratios = (log_ratios - shift).clamp(min=-600.0).exp()
-    quotient = ratios.new_zeros((*ratios.shape[:-1], k))
-    take, skip = [], []
-    for ratio in ratios.split(1, dim=-1):
-        both = quotient + ratio
-        take.append(ratio / both)
-        skip.append(quotient / both)
-        quotient = both * pad(skip[-1][..., :-1], (1, 0), value=1.0)
-    m = torch.arange(1, k + 1, dtype=ratios.dtype, device=ratios.device)
-    log_total = (quotient * m / (n - m + 1)).log().sum(-1, keepdim=True) + k * shift
-    return Walk(take, skip, (log_total / 2).exp())
+    # Any t is right, but if k heads are very rare their chances underflow. Start with even odds
+    # between the k-th and the next largest ratio; each round then moves t by what would mend the
+    # expected number if all ratios were equal, which never goes too far.
+    ordered = log_ratios.sort(dim=-1).values
+    log_t = -(ordered[..., n - k, None] + ordered[..., max(n - k - 1, 0), None]) / 2
+    wanted = math.log((k + 0.5) / (n - k + 0.5))
+    for _ in range(3):
+        expected = (log_ratios + log_t).sigmoid().sum(-1, keepdim=True)
+        log_t = log_t + wanted - ((expected + 0.5) / (n - expected + 0.5)).log()
+    log_odds = log_ratios + log_t
+    tails = (-log_odds).sigmoid()
+    log_choose = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    # Not torch's softplus, which is the identity above 20: e^-20 is too much of an error here.
+    log_tails = torch.logaddexp(log_odds, torch.zeros_like(log_odds)).neg()
+    log_scale = -log_tails.sum(-1, keepdim=True) - k * log_t - log_choose
+    return Coins(
+        heads=log_odds.sigmoid(),
+        tails=tails,
+        odds=log_odds.exp(),
+        none_above=pad(tails.flip(-1).cumprod(-1)[..., :-1], (1, 0), value=1.0).flip(-1),
+        half_scale=(log_scale / 2).exp(),
+    )
 
 
-def scaled(walk: Walk, x: Row) -> Row:
-    """x times the mean product; in two halves, since the whole may overflow where x is tiny."""
-    return x * walk.half_total * walk.half_total
+def flat(x: Row) -> tuple[Float[Tensor, " rows"], ...]:
+    """One vector per sample, over all groups at once."""
+    return x.reshape(-1, x.shape[-1]).T.contiguous().unbind(0)
 
 
-def best_chances(walk: Walk) -> Row:
-    """Chance that sample j is the best of the subset: nothing above it taken, then j taken."""
-    above = torch.cumprod(torch.cat([skip[..., -1:] for skip in walk.skip], -1).flip(-1), -1)
-    none_above = pad(above[..., :-1], (1, 0), value=1.0).flip(-1)
-    return none_above * torch.cat([take[..., -1:] for take in walk.take], -1)
+def heads_below(c: Coins, k: int) -> list[Float[Tensor, "k rows"]]:
+    """For every sample, the chance of m = 0 ... k-1 heads among the coins below it."""
+    heads, tails = flat(c.heads), flat(c.tails)
+    row = heads[0].new_zeros(k, len(heads[0]))
+    row[0] = 1.0
+    table = [row]
+    for h, t in zip(heads[:-1], tails[:-1], strict=True):
+        last = row
+        row = last * t
+        row[1:].addcmul_(last[:-1], h)
+        table.append(row)
+    return table
 
 
-def best_so_far(walk: Walk, rewards: Row, m: int) -> list[Float[Tensor, "*batch 1"]]:
-    """Expected best reward of m samples drawn from the first j, for j = 0 ... n-1.
+def best_shares(c: Coins, table: list[Tensor], k: int) -> Row:
+    """Unscaled chance that a sample is the best of k heads: k-1 are below it and none above."""
+    below = torch.stack([row[k - 1] for row in table], -1).view(c.heads.shape)
+    return c.heads * below * c.none_above
 
-    For j < m there is no such draw; the value there is finite and never used.
+
+def value(c: Coins, rewards: Row, k: int) -> tuple[Float[Tensor, "*batch"], Row]:
+    """S_k, and its derivative in the rewards."""
+    shares = c.scaled(best_shares(c, heads_below(c, k), k))
+    return (shares * rewards).sum(-1), shares
+
+
+def inside(c: Coins, rewards: Row, k: int) -> Row:
+    """dS_k/dl_i: the part of S_k from subsets with i. Coin i shows heads, and k-1 others do."""
+    (others,) = meet(c, rewards, heads_below(c, k), [slice(1, None)])
+    return c.scaled(c.heads * others)
+
+
+def inside_and_outside(c: Coins, rewards: Row, k: int) -> tuple[Row, Row]:
+    """The parts of S_k from subsets with i and from subsets without i.
+
+    Without i, either the best is below i, and so is all the rest; or it is above, coin i shows
+    tails, and k others show heads.
     """
-    best = [torch.zeros_like(rewards[..., :1])]
-    columns = zip(walk.take, walk.skip, rewards.split(1, dim=-1), strict=True)
-    for take, skip, reward in columns:
-        best.append(take[..., m - 1 : m] * reward + skip[..., m - 1 : m] * best[-1])
-    return best[:-1]
+    table = heads_below(c, k)
+    with_i, without_i = meet(c, rewards, table, [slice(1, None), slice(None, -1)])
+    best_below = before(best_shares(c, table, k) * rewards)
+    return c.scaled(c.heads * with_i), c.scaled(c.tails * without_i + best_below)
 
 
-def value(walk: Walk, rewards: Row) -> Float[Tensor, "*batch"]:
-    """S_k itself."""
-    return scaled(walk, (best_chances(walk) * rewards).sum(-1, keepdim=True)).squeeze(-1)
+def meet(c: Coins, rewards: Row, below: list[Tensor], parts: list[slice]) -> list[Row]:
+    """For every sample, sum over the heads below it and above it of chance times best reward.
 
-
-def split_by_membership(walk: Walk, rewards: Row, k: int) -> tuple[Row, Row]:
-    """(dS_k/dl_i, S_k over the subsets without i), both as shares of the same mean over subsets.
-
-    One walk from the best sample down. `held` is E[best reward; m still to draw], `done` the same
-    with all k drawn; as long as nothing is drawn the best is not known yet and only the chance
-    `none` is carried.
+    `above` runs down from the best sample. Its entry m holds the expected best reward times the
+    chance of k-m heads above sample i. For no heads above, its last entry, the best is i itself.
+    Matched with m heads below, entries 1 ... k count k-1 heads beside i, and 0 ... k-1 count k.
     """
-    done = torch.zeros_like(rewards[..., :1])
-    none = torch.ones_like(rewards[..., :1])
-    held = rewards.new_zeros((*rewards.shape[:-1], k - 1))
-    below = best_so_far(walk, rewards, k)
-    inside, outside = [], []
-    for j in reversed(range(rewards.shape[-1])):
-        take, skip = walk.take[j], walk.skip[j]
-        taken = take * torch.cat([held, none * rewards[..., j : j + 1]], -1)
-        passed = skip[..., :-1] * held
-        none = skip[..., -1:] * none
-        inside.append(taken.sum(-1, keepdim=True))
-        outside.append(done + passed.sum(-1, keepdim=True) + none * below[j])
-        done = done + taken[..., :1]
-        held = passed + taken[..., 1:]
-    return scaled(walk, torch.cat(inside[::-1], -1)), scaled(walk, torch.cat(outside[::-1], -1))
+    heads, tails, own = flat(c.heads), flat(c.tails), flat(rewards * c.none_above)
+    above = torch.zeros_like(pad(below[0], (0, 0, 0, 1)))
+    above[-1] = own[-1]
+    sums = [[(below[-1] * above[part]).sum(0)] for part in parts]
+    for i in reversed(range(len(own) - 1)):
+        last = above
+        above = last * tails[i + 1]
+        above[:-1].addcmul_(last[1:], heads[i + 1])
+        above[-1] = own[i]
+        for part, record in zip(parts, sums, strict=True):
+            record.append((below[i] * above[part]).sum(0))
+    return [torch.stack(record[::-1], -1).view(rewards.shape) for record in sums]
 
 
-def marginal(walk: Walk, rewards: Row, k: int) -> Row:
-    """Sum over subsets with i of prod rho * (max - max without i): the `loo-1` weights, k >= 2."""
-    second = torch.cat(best_so_far(walk, rewards, k - 1), -1)
-    return scaled(walk, best_chances(walk) * (rewards - second))
+def marginal(c: Coins, rewards: Row, k: int) -> Row:
+    """Sum over subsets with i of prod rho * (max - max without i): the `loo-1` weights, k >= 2.
+
+    Only subsets whose best is i count. Those whose second best is t have the chance of t being
+    the best of k-1 heads, with coin i turned from tails to heads.
+    """
+    table = heads_below(c, k)
+    best = best_shares(c, table, k) * rewards
+    second = best_shares(c, table, k - 1) * rewards
+    return c.scaled(best - c.odds * before(second))

@@ -107,12 +107,12 @@ class SubsetMax(torch.autograd.Function):
     @staticmethod
     def forward(ctx, rewards: Tensor, log_ratios: Tensor, k: int) -> Tensor:
         r, position = rewards.double().sort(dim=-1)
-        walk = exact.walk(log_ratios.double().gather(-1, position), k)
-        inside, _ = exact.split_by_membership(walk, r, k)
-        best = exact.scaled(walk, exact.best_chances(walk))
-        ctx.save_for_backward(unsort(best, position), unsort(inside, position))
+        coins = exact.coins(log_ratios.double().gather(-1, position), k)
+        out, d_rewards = exact.value(coins, r, k)
+        d_log_ratios = exact.inside(coins, r, k)
+        ctx.save_for_backward(unsort(d_rewards, position), unsort(d_log_ratios, position))
         ctx.dtypes = rewards.dtype, log_ratios.dtype
-        return (best * r).sum(-1).to(result_dtype(rewards, log_ratios))
+        return out.to(result_dtype(rewards, log_ratios))
 
     @staticmethod
     def backward(ctx, grad: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -158,15 +158,17 @@ def first_order_weights(rewards: Tensor, log_ratios: Tensor, k: int, baseline: s
 
 
 def exact_weights(rewards: Tensor, log_ratios: Tensor, k: int, baseline: str) -> Tensor:
-    walk = exact.walk(log_ratios, k)
+    coins = exact.coins(log_ratios, k)
     if baseline == "loo-1":
-        return exact.marginal(walk, rewards, k)
-    w, without = exact.split_by_membership(walk, rewards, k)
-    return leave_one_out(w, log_ratios, without, k) if baseline == "loo" else against(baseline, w)
+        return exact.marginal(coins, rewards, k)
+    if baseline == "loo":
+        w, without = exact.inside_and_outside(coins, rewards, k)
+        return leave_one_out(w, log_ratios, without, k)
+    return against(baseline, exact.inside(coins, rewards, k))
 
 
 def leave_one_out(w: Tensor, log_ratios: Tensor, without: Tensor, k: int) -> Tensor:
-    """w_i - rho_i k/(n-k) (S_k over the subsets without i): the baseline is k/n S_k of the others."""
+    """w_i - rho_i k/(n-k) (S_k over the subsets without i), which is rho_i k/n S_k(others)."""
     return w - log_ratios.exp() * (k / (w.shape[-1] - k)) * without
 
 
