@@ -49,9 +49,9 @@ def coins(log_ratios: Row, k: int) -> Coins:
     ordered = log_ratios.sort(dim=-1).values
     log_t = -(ordered[..., n - k, None] + ordered[..., max(n - k - 1, 0), None]) / 2
     wanted = math.log((k + 0.5) / (n - k + 0.5))
-    for _ in range(3):
-        expected = (log_ratios + log_t).sigmoid().sum(-1, keepdim=True)
-        log_t = log_t + wanted - ((expected + 0.5) / (n - expected + 0.5)).log()
+    for _ in range(2):
+        share = ((log_ratios + log_t).sigmoid().sum(-1, keepdim=True) + 0.5) / (n + 1)
+        log_t = log_t + (wanted - share.logit())
     log_odds = log_ratios + log_t
     tails = (-log_odds).sigmoid()
     log_choose = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

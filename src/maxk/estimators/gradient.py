@@ -65,17 +65,14 @@ def weights(
             'log_ratios is given but order="on-policy" ignores it; leave it out, or use '
             'order="exact"'
         )
+    r = check_rewards(rewards)
+    k = check_k(k, r.shape[-1])
+    check_baseline(baseline, k, r.shape[-1])
+    log_rho = None if log_ratios is None else check_log_ratios(log_ratios, rewards)
     with torch.no_grad():
-        r, position = check_rewards(rewards).sort(dim=-1)
-        k = check_k(k, r.shape[-1])
-        check_baseline(baseline, k, r.shape[-1])
-        if log_ratios is None:
-            w = on_policy_weights(r, k, baseline)
-        else:
-            log_rho = check_log_ratios(log_ratios, rewards).gather(-1, position)
-            w = OFF_POLICY[order](r, log_rho, k, baseline)
-            check_finite("the weight", w, OVERFLOW)
-        return unsort(w, position).to(result_dtype(rewards, log_ratios))
+        w = group_weights(r, k, log_rho, order, baseline)
+    check_finite("the weight", w, OVERFLOW)
+    return w.to(result_dtype(rewards, log_ratios))
 
 
 def subset_max(
@@ -122,6 +119,18 @@ class SubsetMax(torch.autograd.Function):
             )
         grad = grad.double().unsqueeze(-1)
         return *((grad * x).to(t) for x, t in zip(ctx.saved_tensors, ctx.dtypes, strict=True)), None
+
+
+def group_weights(
+    r: Tensor, k: int, log_ratios: Tensor | None, order: str, baseline: str
+) -> Tensor:
+    """`weights` of checked float64 arguments."""
+    r, position = r.sort(dim=-1)
+    if log_ratios is None:
+        w = on_policy_weights(r, k, baseline)
+    else:
+        w = OFF_POLICY[order](r, log_ratios.gather(-1, position), k, baseline)
+    return unsort(w, position)
 
 
 def check_baseline(baseline: str, k: int, n: int) -> None:

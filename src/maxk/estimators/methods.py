@@ -14,8 +14,21 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from maxk.estimators.checks import check_k
-from maxk.estimators.gradient import all_equal, centred, weights, zscore
-from maxk.estimators.tensors import check_log_ratios, check_rewards, result_dtype
+from maxk.estimators.gradient import (
+    OVERFLOW,
+    all_equal,
+    centred,
+    check_baseline,
+    group_weights,
+    zscore,
+)
+from maxk.estimators.tensors import check_finite, check_log_ratios, check_rewards, result_dtype
+
+
+def on_policy(r: Tensor, k: int, baseline: str = "none") -> Tensor:
+    """The on-policy weights, eq. 9, against a baseline."""
+    check_baseline(baseline, k, r.shape[-1])
+    return group_weights(r, k, None, "on-policy", baseline)
 
 
 def grpo(r: Tensor) -> Tensor:
@@ -64,9 +77,10 @@ def pass_at_k(r: Tensor, k: int) -> Tensor:
         )
     n = r.shape[-1]
     # With fewer than k failures no subset fails: pass@k is 1 and nothing is left to prefer.
-    rate = weights(r, k).sum(-1, keepdim=True) / k
+    w = on_policy(r, k)
+    rate = w.sum(-1, keepdim=True) / k
     spread = (rate * (1 - rate)).clamp(min=0.0).sqrt()
-    advantage = n / k * weights(r, k, baseline="mean") / torch.where(spread > 0, spread, 1.0)
+    advantage = n / k * centred(w) / torch.where(spread > 0, spread, 1.0)
     solved_by_any = (r == 0).sum(-1, keepdim=True) < k
     return torch.where(solved_by_any, 0.0, advantage)
 
@@ -94,12 +108,12 @@ def bon_loo(r: Tensor, k: int) -> Tensor:
 
     Walder & Karkhanis 2025, arXiv 2505.15201.
     """
-    return weights(r, k, baseline="loo-1")
+    return on_policy(r, k, "loo-1")
 
 
 def bon_mean(r: Tensor, k: int) -> Tensor:
     """z-score of the on-policy weights: BoN mean of the paper (appendix A, eq. 5 and 9)."""
-    return weights(r, k, baseline="zscore")
+    return on_policy(r, k, "zscore")
 
 
 def bon_centered(r: Tensor, k: int) -> Tensor:
@@ -107,17 +121,17 @@ def bon_centered(r: Tensor, k: int) -> Tensor:
 
     The leave-one-out baseline of Walder & Karkhanis 2025.
     """
-    return weights(r, k, baseline="loo")
+    return on_policy(r, k, "loo")
 
 
 def off_policy(r: Tensor, k: int, log_ratios: Tensor | None) -> Tensor:
     """First-order off-policy weights, mean-centred: the paper's method (section 3.3)."""
-    return weights(r, k, log_ratios, order="first", baseline="mean")
+    return group_weights(r, k, log_ratios, "first", "mean")
 
 
 def off_policy_exact(r: Tensor, k: int, log_ratios: Tensor | None) -> Tensor:
     """Exact off-policy weights (paper eq. 10), mean-centred."""
-    return weights(r, k, log_ratios, order="exact", baseline="mean")
+    return group_weights(r, k, log_ratios, "exact", "mean")
 
 
 @dataclass(frozen=True)
@@ -204,8 +218,10 @@ def advantages(
             "method='off-policy-exact'"
         )
     with torch.no_grad():
-        out = chosen.function(r, *arguments)
-        return torch.where(all_equal(r), 0.0, out).to(result_dtype(rewards, log_ratios))
+        out = torch.where(all_equal(r), 0.0, chosen.function(r, *arguments))
+    if log_ratios is not None:
+        check_finite("the advantage", out, OVERFLOW)
+    return out.to(result_dtype(rewards, log_ratios))
 
 
 def clamp(log_ratios: Tensor, clamp_delta: float | None) -> Tensor:
