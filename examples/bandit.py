@@ -31,8 +31,9 @@ class Run:
     """One way to train. Defaults are what the table of methods shares."""
 
     rule: Rule
-    ratio: str = "clip"  # "clip": PPO's clipped ratio times the advantage; "none": no ratio;
-    # "inside": the advantage contains the ratio; "drop": the same within a trust region
+    # "clip": PPO's clipped ratio times the advantage; "none": no ratio; "inside": the advantage
+    # contains the ratio; "drop": the same within a trust region
+    ratio: str = "clip"
     updates: int = 3
     batches: int = 150
     optimizer: str = "adam"
@@ -42,58 +43,60 @@ class Run:
 
 
 def world(seeds: int) -> tuple[Tensor, Tensor]:
-    """Logits and rewards [seeds, prompts, answers]; the better an answer, the rarer it starts."""
+    """Logits and rewards per seed, prompt and answer; the better an answer, the rarer it starts."""
     generator = torch.Generator().manual_seed(2510)
     shape = (seeds, PROMPTS, ANSWERS)
-    rewards = (5 * torch.rand(shape, generator=generator) ** 4).round() / 5
-    logits = 1.5 * torch.randn(shape, generator=generator) - 2.5 * rewards
-    return logits, rewards
+    rewards_SPA = (5 * torch.rand(shape, generator=generator) ** 4).round() / 5
+    logits_SPA = 1.5 * torch.randn(shape, generator=generator) - 2.5 * rewards_SPA
+    return logits_SPA, rewards_SPA
 
 
-def max_at(k: int, logits: Tensor, rewards: Tensor) -> Tensor:
-    """Exact max@k per seed: the best of k is below answer j with probability F(j)^k."""
-    ordered, position = rewards.sort(-1)
-    cdf = logits.double().softmax(-1).gather(-1, position).cumsum(-1).clamp(max=1.0)
+def max_at(k: int, logits_SPA: Tensor, rewards_SPA: Tensor) -> Tensor:
+    """Exact max@k per seed: the best of k is at most answer j with probability F(j)^k."""
+    ordered, position = rewards_SPA.sort(-1)
+    cdf = logits_SPA.double().softmax(-1).gather(-1, position).cumsum(-1).clamp(max=1.0)
     steps = torch.diff(cdf**k, dim=-1, prepend=torch.zeros_like(cdf[..., :1]))
     return (steps * ordered).sum(-1).mean(-1)
 
 
-def entropy(logits: Tensor) -> Tensor:
+def entropy(logits_SPA: Tensor) -> Tensor:
     """Mean entropy of the policies per seed, in nats."""
-    return torch.distributions.Categorical(logits=logits).entropy().mean(-1)
+    return torch.distributions.Categorical(logits=logits_SPA).entropy().mean(-1)
 
 
 def train(run: Run) -> tuple[Tensor, Tensor]:
     """Logits after training, and the rewards; all seeds at once, which never interact."""
-    start, rewards = world(run.seeds)
-    logits = start.clone().requires_grad_()
+    start_SPA, rewards_SPA = world(run.seeds)
+    logits_SPA = start_SPA.clone().requires_grad_()
     optimizers = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
-    optimizer = optimizers[run.optimizer]([logits], lr=run.learning_rate)
+    optimizer = optimizers[run.optimizer]([logits_SPA], lr=run.learning_rate)
     torch.manual_seed(0)
     for _ in range(run.batches):
         with torch.no_grad():
-            policy = logits.log_softmax(-1)
-            drawn = policy.exp().flatten(0, 1).multinomial(N, replacement=True)
-            drawn = drawn.view(run.seeds, PROMPTS, N)
-            old, r = policy.gather(-1, drawn), rewards.gather(-1, drawn)
+            policy_SPA = logits_SPA.log_softmax(-1)
+            drawn = policy_SPA.exp().flatten(0, 1).multinomial(N, replacement=True)
+            drawn_SPN = drawn.view(run.seeds, PROMPTS, N)
+            old_logps_SPN = policy_SPA.gather(-1, drawn_SPN)
+            rewards_SPN = rewards_SPA.gather(-1, drawn_SPN)
         for _ in range(run.updates):
-            new = logits.log_softmax(-1).gather(-1, drawn)
-            loss = surrogate(run, r, new, new - old)
+            logps_SPN = logits_SPA.log_softmax(-1).gather(-1, drawn_SPN)
+            loss = surrogate(run, rewards_SPN, logps_SPN, logps_SPN - old_logps_SPN)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-    return logits.detach(), rewards
+    return logits_SPA.detach(), rewards_SPA
 
 
-def surrogate(run: Run, rewards: Tensor, log_probs: Tensor, log_ratios: Tensor) -> Tensor:
+def surrogate(run: Run, rewards_SPN: Tensor, logps_SPN: Tensor, log_ratios_SPN: Tensor) -> Tensor:
     """A loss whose gradient is the policy gradient of the run, summed over prompts."""
-    a = run.rule(rewards, log_ratios.detach())
+    a_SPN = run.rule(rewards_SPN, log_ratios_SPN.detach())
     if run.ratio == "clip":
-        ratio = log_ratios.exp()
-        return -torch.minimum(a * ratio, a * ratio.clamp(1 - run.epsilon, 1 + run.epsilon)).sum()
+        ratio_SPN = log_ratios_SPN.exp()
+        bounded_SPN = ratio_SPN.clamp(1 - run.epsilon, 1 + run.epsilon)
+        return -torch.minimum(a_SPN * ratio_SPN, a_SPN * bounded_SPN).sum()
     if run.ratio == "drop":
-        a = trust_region(a, log_ratios, run.epsilon)
-    return -(a * log_probs).sum()
+        a_SPN = trust_region(a_SPN, log_ratios_SPN, run.epsilon)
+    return -(a_SPN * logps_SPN).sum()
 
 
 def named(method: str, k: int) -> Run:

@@ -125,6 +125,21 @@ def test_rewards_that_differ_only_below_the_kth_smallest_give_exactly_zero(metho
         assert (advantages(method, r, 4) == 0).all()
 
 
+@pytest.mark.parametrize("order", ["first", "exact"])
+def test_z_scores_of_off_policy_weights_that_differ_by_rounding_only_are_zero(order):
+    """At ratio 1 these are equal too, but computed along different paths."""
+    for low in range(1, 4):
+        r = torch.tensor([0.0] * low + [1 / 3] * (8 - low), dtype=torch.float64)
+        w = weights(r, 4, torch.zeros_like(r), order=order, baseline="zscore")
+        assert (w == 0).all()
+
+
+def test_z_scores_of_rewards_that_differ_by_rounding_only_are_zero():
+    r = tensor([0.1 + 0.2, 0.3, 0.3, 0.3])
+    assert r[0] != r[1]
+    assert (advantages("grpo", r) == 0).all()
+
+
 @given(st.lists(st.sampled_from([0.0, 0.1, 0.3, 1 / 3, 1.0]), min_size=3, max_size=12), st.data())
 def test_samples_with_equal_rewards_get_bitwise_equal_on_policy_weights(r, data):
     k = data.draw(st.integers(1, len(r) - 1))

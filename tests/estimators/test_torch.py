@@ -108,6 +108,14 @@ def test_everything_runs_under_no_grad_and_inference_mode():
             assert weights(r, 4, x).isfinite().all()
 
 
+def test_a_batch_of_no_prompts_gives_a_result_for_no_prompts():
+    r = torch.zeros(0, 8)
+    assert max_at_k(r, 4).shape == subset_max(r, r, 4).shape == (0,)
+    for order in ("first", "exact"):
+        assert weights(r, 4, r, order, "loo").shape == (0, 8)
+    assert advantages("bon-mean", r, 4).shape == (0, 8)
+
+
 def test_inputs_are_left_as_they_were():
     r, x = group()
     before = r.clone(), x.clone()

@@ -33,6 +33,7 @@ class Coins(NamedTuple):
     tails: Row
     odds: Row  # heads / tails = t rho
     none_above: Row  # chance that every coin above this one shows tails
+    below: list[Float[Tensor, "k rows"]]  # per sample, chance of 0 ... k-1 heads below it
     half_scale: Float[Tensor, "*batch 1"]  # square root of prod_i (1 + t rho_i) / t^k / C(n, k)
 
     def scaled(self, x: Row) -> Row:
@@ -53,17 +54,17 @@ def coins(log_ratios: Row, k: int) -> Coins:
         share = ((log_ratios + log_t).sigmoid().sum(-1, keepdim=True) + 0.5) / (n + 1)
         log_t = log_t + (wanted - share.logit())
     log_odds = log_ratios + log_t
-    tails = (-log_odds).sigmoid()
+    heads, tails = log_odds.sigmoid(), (-log_odds).sigmoid()
+    # log(1 + odds), but not by softplus, which torch cuts off at 20 with an error of e^-20.
+    log_product = torch.logaddexp(log_odds, torch.zeros_like(log_odds)).sum(-1, keepdim=True)
     log_choose = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-    # Not torch's softplus, which is the identity above 20: e^-20 is too much of an error here.
-    log_tails = torch.logaddexp(log_odds, torch.zeros_like(log_odds)).neg()
-    log_scale = -log_tails.sum(-1, keepdim=True) - k * log_t - log_choose
     return Coins(
-        heads=log_odds.sigmoid(),
+        heads=heads,
         tails=tails,
         odds=log_odds.exp(),
         none_above=pad(tails.flip(-1).cumprod(-1)[..., :-1], (1, 0), value=1.0).flip(-1),
-        half_scale=(log_scale / 2).exp(),
+        below=heads_below(heads, tails, k),
+        half_scale=((log_product - k * log_t - log_choose) / 2).exp(),
     )
 
 
@@ -72,13 +73,12 @@ def flat(x: Row) -> tuple[Float[Tensor, " rows"], ...]:
     return x.reshape(-1, x.shape[-1]).T.contiguous().unbind(0)
 
 
-def heads_below(c: Coins, k: int) -> list[Float[Tensor, "k rows"]]:
+def heads_below(heads: Row, tails: Row, k: int) -> list[Float[Tensor, "k rows"]]:
     """For every sample, the chance of m = 0 ... k-1 heads among the coins below it."""
-    heads, tails = flat(c.heads), flat(c.tails)
-    row = heads[0].new_zeros(k, len(heads[0]))
+    row = heads.new_zeros(k, heads.shape[:-1].numel())
     row[0] = 1.0
     table = [row]
-    for h, t in zip(heads[:-1], tails[:-1], strict=True):
+    for h, t in zip(flat(heads)[:-1], flat(tails)[:-1], strict=True):
         last = row
         row = last * t
         row[1:].addcmul_(last[:-1], h)
@@ -86,21 +86,21 @@ def heads_below(c: Coins, k: int) -> list[Float[Tensor, "k rows"]]:
     return table
 
 
-def best_shares(c: Coins, table: list[Tensor], k: int) -> Row:
+def best_shares(c: Coins, k: int) -> Row:
     """Unscaled chance that a sample is the best of k heads: k-1 are below it and none above."""
-    below = torch.stack([row[k - 1] for row in table], -1).view(c.heads.shape)
+    below = torch.stack([row[k - 1] for row in c.below], -1).view(c.heads.shape)
     return c.heads * below * c.none_above
 
 
 def value(c: Coins, rewards: Row, k: int) -> tuple[Float[Tensor, "*batch"], Row]:
     """S_k, and its derivative in the rewards."""
-    shares = c.scaled(best_shares(c, heads_below(c, k), k))
+    shares = c.scaled(best_shares(c, k))
     return (shares * rewards).sum(-1), shares
 
 
-def inside(c: Coins, rewards: Row, k: int) -> Row:
+def inside(c: Coins, rewards: Row) -> Row:
     """dS_k/dl_i: the part of S_k from subsets with i. Coin i shows heads, and k-1 others do."""
-    (others,) = meet(c, rewards, heads_below(c, k), [slice(1, None)])
+    (others,) = meet(c, rewards, [slice(1, None)])
     return c.scaled(c.heads * others)
 
 
@@ -110,13 +110,12 @@ def inside_and_outside(c: Coins, rewards: Row, k: int) -> tuple[Row, Row]:
     Without i, either the best is below i, and so is all the rest; or it is above, coin i shows
     tails, and k others show heads.
     """
-    table = heads_below(c, k)
-    with_i, without_i = meet(c, rewards, table, [slice(1, None), slice(None, -1)])
-    best_below = before(best_shares(c, table, k) * rewards)
+    with_i, without_i = meet(c, rewards, [slice(1, None), slice(None, -1)])
+    best_below = before(best_shares(c, k) * rewards)
     return c.scaled(c.heads * with_i), c.scaled(c.tails * without_i + best_below)
 
 
-def meet(c: Coins, rewards: Row, below: list[Tensor], parts: list[slice]) -> list[Row]:
+def meet(c: Coins, rewards: Row, parts: list[slice]) -> list[Row]:
     """For every sample, sum over the heads below it and above it of chance times best reward.
 
     `above` runs down from the best sample. Its entry m holds the expected best reward times the
@@ -124,16 +123,16 @@ def meet(c: Coins, rewards: Row, below: list[Tensor], parts: list[slice]) -> lis
     Matched with m heads below, entries 1 ... k count k-1 heads beside i, and 0 ... k-1 count k.
     """
     heads, tails, own = flat(c.heads), flat(c.tails), flat(rewards * c.none_above)
-    above = torch.zeros_like(pad(below[0], (0, 0, 0, 1)))
+    above = torch.zeros_like(pad(c.below[0], (0, 0, 0, 1)))
     above[-1] = own[-1]
-    sums = [[(below[-1] * above[part]).sum(0)] for part in parts]
+    sums = [[(c.below[-1] * above[part]).sum(0)] for part in parts]
     for i in reversed(range(len(own) - 1)):
         last = above
         above = last * tails[i + 1]
         above[:-1].addcmul_(last[1:], heads[i + 1])
         above[-1] = own[i]
         for part, record in zip(parts, sums, strict=True):
-            record.append((below[i] * above[part]).sum(0))
+            record.append((c.below[i] * above[part]).sum(0))
     return [torch.stack(record[::-1], -1).view(rewards.shape) for record in sums]
 
 
@@ -143,7 +142,6 @@ def marginal(c: Coins, rewards: Row, k: int) -> Row:
     Only subsets whose best is i count. Those whose second best is t have the chance of t being
     the best of k-1 heads, with coin i turned from tails to heads.
     """
-    table = heads_below(c, k)
-    best = best_shares(c, table, k) * rewards
-    second = best_shares(c, table, k - 1) * rewards
+    best = best_shares(c, k) * rewards
+    second = best_shares(c, k - 1) * rewards
     return c.scaled(best - c.odds * before(second))

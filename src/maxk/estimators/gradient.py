@@ -106,8 +106,9 @@ class SubsetMax(torch.autograd.Function):
         r, position = rewards.double().sort(dim=-1)
         coins = exact.coins(log_ratios.double().gather(-1, position), k)
         out, d_rewards = exact.value(coins, r, k)
-        d_log_ratios = exact.inside(coins, r, k)
-        ctx.save_for_backward(unsort(d_rewards, position), unsort(d_log_ratios, position))
+        wanted = ctx.needs_input_grad[1]
+        d_log_ratios = unsort(exact.inside(coins, r), position) if wanted else None
+        ctx.save_for_backward(unsort(d_rewards, position), d_log_ratios)
         ctx.dtypes = rewards.dtype, log_ratios.dtype
         return out.to(result_dtype(rewards, log_ratios))
 
@@ -118,7 +119,8 @@ class SubsetMax(torch.autograd.Function):
                 "subset_max has no second derivative; call backward without create_graph=True"
             )
         grad = grad.double().unsqueeze(-1)
-        return *((grad * x).to(t) for x, t in zip(ctx.saved_tensors, ctx.dtypes, strict=True)), None
+        both = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
+        return *(None if x is None else (grad * x).to(dtype) for x, dtype in both), None
 
 
 def group_weights(
@@ -173,7 +175,7 @@ def exact_weights(rewards: Tensor, log_ratios: Tensor, k: int, baseline: str) ->
     if baseline == "loo":
         w, without = exact.inside_and_outside(coins, rewards, k)
         return leave_one_out(w, log_ratios, without, k)
-    return against(baseline, exact.inside(coins, rewards, k))
+    return against(baseline, exact.inside(coins, rewards))
 
 
 def leave_one_out(w: Tensor, log_ratios: Tensor, without: Tensor, k: int) -> Tensor:
@@ -195,12 +197,16 @@ def centred(x: Tensor) -> Tensor:
 
 
 def zscore(x: Tensor) -> Tensor:
-    """(x - mean) / standard deviation over the group; exactly 0 where all are equal."""
-    x = centred(x)
-    peak = x.abs().amax(-1, keepdim=True)
-    x = x / torch.where(peak > 0, peak, 1.0)  # squares of huge or tiny values stay in range
-    variance = x.square().sum(-1, keepdim=True) / (x.shape[-1] - 1)
-    return x / torch.where(peak > 0, variance, 1.0).sqrt()
+    """(x - mean) / standard deviation over the group; exactly 0 where all are equal.
+
+    Equal up to rounding counts as equal: a quotient of two rounding errors is noise of size 1.
+    """
+    centre = centred(x)
+    peak = centre.abs().amax(-1, keepdim=True)
+    differ = peak > 1e-12 * x.abs().amax(-1, keepdim=True)
+    unit = centre / torch.where(differ, peak, 1.0)  # its squares stay in range
+    variance = unit.square().sum(-1, keepdim=True) / (x.shape[-1] - 1)
+    return torch.where(differ, unit / torch.where(differ, variance, 1.0).sqrt(), 0.0)
 
 
 def all_equal(x: Tensor) -> Tensor:
