@@ -41,6 +41,10 @@ def main() -> None:
     for i, drift in enumerate(DRIFTS):
         cells = (f"{errors[k, None][i]:<10.2%}{errors[k, 0.5][i]:<18.2%}" for k in KS)
         print(f"{drift:<8g}" + "".join(cells))
+    print("\ndrift, k = 4, delta within   0.2       0.5       1         2         no bound")
+    for drift in (0.1, 0.2, 0.3, 0.5, 0.7, 1.0):
+        bounds = (0.2, 0.5, 1.0, 2.0, None)
+        print(f"{drift:<29g}" + "".join(f"{error(4, drift, c):<10.1%}" for c in bounds))
     for k in KS:
         axis.plot(DRIFTS, errors[k, None], color=COLOURS[k], label=f"k = {k}")
         label = f"k = {k}, delta within 0.5"

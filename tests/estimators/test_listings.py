@@ -45,6 +45,10 @@ def test_listing_3_as_printed_is_not_appendix_e(k):
         assert error.abs().max() > 0.3
 
 
+def test_the_product_that_ends_listing_3_mixes_prompts():
+    assert (torch.ones(3, 6) @ torch.ones(3, 6, 6)).shape == (3, 3, 6)
+
+
 def test_the_listings_need_sorted_rewards_and_maxk_does_not():
     r = torch.tensor(REWARDS, dtype=torch.float64)
     shuffled = torch.tensor([3, 0, 5, 1, 4, 2])
