@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxk.estimators import max_at_k, pass_at_k, subset_max, weights
@@ -49,6 +49,7 @@ def allowed(baseline: str, k: int, n: int) -> bool:
 
 
 @pytest.mark.parametrize(("order", "baseline"), CASES)
+@settings(max_examples=250)
 @given(groups())
 def test_weights_are_the_enumerated_sums_for_every_k(order, baseline, group):
     r, log_ratios = group
