@@ -1,0 +1,110 @@
+"""The nouns every part of maxk speaks: problems, tests, verdicts.
+
+Plain frozen dataclasses without behaviour beyond what follows from their fields.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal
+
+RewardKind = Literal["continuous", "binary"]
+
+
+@dataclass(frozen=True)
+class StdinTest:
+    """Run the program with `input` on stdin; its stdout must be `output`.
+
+    Compared token by token (runs of whitespace are equal); with `tolerance`, tokens that are
+    decimal numbers may differ by that much, relative or absolute; with `exact`, character by
+    character up to the line ends.
+    """
+
+    input: str
+    output: str
+    tolerance: float | None = None
+    exact: bool = False
+
+
+@dataclass(frozen=True)
+class CallTest:
+    """Call `function` with `args`; the result must be `expected`, in type and value.
+
+    `function` is a name the program defines, or `Class().method`. Floats may differ by `tolerance`,
+    relative or absolute; a list is not a tuple and True is not 1.
+    """
+
+    function: str
+    args: tuple[Any, ...]
+    expected: Any
+    tolerance: float = 1e-6
+
+
+@dataclass(frozen=True)
+class AssertTest:
+    """Run `code`, Python statements such as `assert f(2) == 4`, against the program."""
+
+    code: str
+
+
+Test = StdinTest | CallTest | AssertTest
+
+
+class Status(StrEnum):
+    """What became of one test."""
+
+    PASSED = "passed"
+    WRONG_ANSWER = "wrong answer"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+    OUTPUT_LIMIT = "output limit"
+    RUNTIME_ERROR = "runtime error"
+    DID_NOT_COMPILE = "did not compile"
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """One test of one program: its status, a short reason, and the CPU seconds it took."""
+
+    __test__ = False  # not a test class, whatever pytest makes of its name
+
+    status: Status
+    reason: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the judge says of one program: its tests in order, and the isolation it ran under."""
+
+    tests: tuple[TestResult, ...]
+    tier: str
+
+    @property
+    def fraction(self) -> float:
+        """Share of the tests passed; 0 without tests."""
+        passed = sum(test.status is Status.PASSED for test in self.tests)
+        return passed / len(self.tests) if self.tests else 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether all tests passed, and there was one."""
+        return bool(self.tests) and all(t.status is Status.PASSED for t in self.tests)
+
+    def reward(self, kind: RewardKind = "continuous") -> float:
+        """The fraction of tests passed, or 1 for all and 0 otherwise (paper, Table 1)."""
+        if kind not in ("continuous", "binary"):
+            raise ValueError(f"kind={kind!r} is unknown; use 'continuous' or 'binary'")
+        return self.fraction if kind == "continuous" else float(self.passed)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One programming problem. `reference` is a correct program, or None where there is none."""
+
+    id: str
+    statement: str
+    tests: tuple[Test, ...]
+    entry_point: str | None = None
+    reference: str | None = None
+    difficulty: str | None = None
+    origin: str | None = None

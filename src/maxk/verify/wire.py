@@ -1,0 +1,162 @@
+"""Plain values as bytes, with their exact types: how a result leaves the sandbox.
+
+The writer runs beside untrusted code and the reader in the judge, so the reader believes nothing:
+every length is checked, nesting is bounded, nothing is evaluated or looked up by name. Only exact
+types are written; an instance of a subclass, which could bring its own `__eq__`, is refused. Sets
+and dicts are read as lists of what was sent: hashing numbers of a stranger's choice takes quadratic
+time if they all fall into one slot.
+
+    value   := tag payload
+    N T F            None, True, False
+    i f c            integer (length, two's complement), float (8 bytes), complex (16 bytes)
+    s b              str (length, UTF-8 with surrogates), bytes (length)
+    l t S Z          list, tuple, set, frozenset (count, values)
+    d                dict (count, key and value in turn)
+
+Lengths and counts are 4 bytes, big-endian. The standard library alone is used: this file is also
+loaded inside the sandbox.
+"""
+
+import struct
+from typing import Any, NamedTuple
+
+MAX_DEPTH = 100
+MAX_BYTES = 16 * 2**20
+
+_SEQUENCES: dict[type, bytes] = {list: b"l", tuple: b"t", set: b"S", frozenset: b"Z"}
+_BUILD: dict[bytes, type] = {tag: kind for kind, tag in _SEQUENCES.items()}
+
+
+class Members(NamedTuple):
+    """A set or frozenset as it was sent."""
+
+    kind: type
+    items: list[Any]
+
+
+class Pairs(NamedTuple):
+    """A dict as it was sent."""
+
+    items: list[tuple[Any, Any]]
+
+
+class NotPlainError(ValueError):
+    """The value has a type, a depth or a size that is not written."""
+
+
+class MalformedError(ValueError):
+    """The bytes are not what `encode` writes."""
+
+
+def encode(value: Any, max_bytes: int = MAX_BYTES) -> bytes:
+    """The value as bytes, or NotPlainError.
+
+    >>> encode([1, "a"])
+    b'l\\x00\\x00\\x00\\x02i\\x00\\x00\\x00\\x01\\x01s\\x00\\x00\\x00\\x01a'
+    """
+    parts: list[bytes] = []
+    size = 0
+
+    def put(*pieces: bytes) -> None:
+        nonlocal size
+        size += sum(map(len, pieces))
+        if size > max_bytes:
+            raise NotPlainError(f"more than {max_bytes} bytes")
+        parts.extend(pieces)
+
+    def write(x: Any, depth: int) -> None:
+        kind = type(x)
+        if depth > MAX_DEPTH:
+            raise NotPlainError(f"nested more than {MAX_DEPTH} deep")
+        if x is None:
+            put(b"N")
+        elif kind is bool:
+            put(b"T" if x else b"F")
+        elif kind is int:
+            data = x.to_bytes(x.bit_length() // 8 + 1, "big", signed=True)
+            put(b"i", _length(data), data)
+        elif kind is float:
+            put(b"f", struct.pack(">d", x))
+        elif kind is complex:
+            put(b"c", struct.pack(">dd", x.real, x.imag))
+        elif kind is str:
+            data = x.encode("utf-8", "surrogatepass")
+            put(b"s", _length(data), data)
+        elif kind is bytes:
+            put(b"b", _length(x), x)
+        elif kind is dict:
+            put(b"d", _length(x))
+            for key, item in x.items():
+                write(key, depth + 1)
+                write(item, depth + 1)
+        elif kind in _SEQUENCES:
+            put(_SEQUENCES[kind], _length(x))
+            for item in x:
+                write(item, depth + 1)
+        else:
+            raise NotPlainError(f"a {kind.__name__} is not a plain value")
+
+    write(value, 0)
+    return b"".join(parts)
+
+
+def decode(data: bytes) -> Any:
+    """The value that `encode` wrote, or MalformedError. Bytes from anyone are safe to read.
+
+    >>> decode(encode([1, (2.5, None)]))
+    [1, (2.5, None)]
+    >>> decode(encode({"a": 1}))
+    Pairs(items=[('a', 1)])
+    """
+    at = 0
+
+    def take(n: int) -> bytes:
+        nonlocal at
+        if n > len(data) - at:
+            raise MalformedError(f"{n} bytes promised at {at}, {len(data) - at} left")
+        at += n
+        return data[at - n : at]
+
+    def length() -> int:
+        # Whatever is announced takes at least a byte each, so a false count fails here at once.
+        n = int.from_bytes(take(4), "big")
+        if n > len(data) - at:
+            raise MalformedError(f"{n} entries promised at {at}, {len(data) - at} bytes left")
+        return n
+
+    def read(depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise MalformedError(f"nested more than {MAX_DEPTH} deep")
+        tag = take(1)
+        if tag in b"NTF":
+            return {b"N": None, b"T": True, b"F": False}[tag]
+        if tag == b"i":
+            return int.from_bytes(take(length()), "big", signed=True)
+        if tag == b"f":
+            return struct.unpack(">d", take(8))[0]
+        if tag == b"c":
+            return complex(*struct.unpack(">dd", take(16)))
+        if tag == b"s":
+            return take(length()).decode("utf-8", "surrogatepass")
+        if tag == b"b":
+            return take(length())
+        if tag == b"d":
+            return Pairs([(read(depth + 1), read(depth + 1)) for _ in range(length())])
+        if tag in _BUILD:
+            kind, items = _BUILD[tag], [read(depth + 1) for _ in range(length())]
+            return Members(kind, items) if kind in (set, frozenset) else kind(items)
+        raise MalformedError(f"unknown tag {tag!r} at {at - 1}")
+
+    try:
+        value = read(0)
+    except UnicodeDecodeError as error:
+        raise MalformedError(str(error)) from None
+    if at != len(data):
+        raise MalformedError(f"{len(data) - at} bytes too many")
+    return value
+
+
+def _length(x: Any) -> bytes:
+    if len(x) >= 2**32:
+        raise NotPlainError("longer than 4 GiB")
+    return len(x).to_bytes(4, "big")
