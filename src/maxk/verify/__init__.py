@@ -1,4 +1,4 @@
 """Untrusted programs in, verdicts out.
 
-So far the parts that need no sandbox: the program in a completion, values on the wire, comparison.
+So far its parts: the program in a completion, values on the wire, comparison, the kernel's layers.
 """
