@@ -1,8 +1,8 @@
 """The kernel's own isolation, asked for by the process that is to be isolated.
 
 Three layers, none of which needs root or a package: user namespaces (own processes, network,
-mounts, IPC), Landlock (which files may be read; none may be written), and seccomp (which system calls exist
-at all). Each is one-way: what a process gave up, it and its children never get back.
+mounts, IPC), Landlock (which files may be read; none may be written), and seccomp (which system
+calls exist at all). Each is one-way: what a process gave up, it and its children never get back.
 
 Linux on x86-64 and aarch64 (the numbers of the latter are not tested yet). The standard library
 alone is used: this file is loaded inside the sandbox.
