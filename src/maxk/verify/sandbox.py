@@ -194,6 +194,36 @@ def enter_namespaces() -> None:
             file.write(text)
 
 
+def drop_capabilities() -> None:
+    """Give up every capability, those over the new namespaces included."""
+    header = struct.pack("=Ii", 0x20080522, 0)
+    number = 126 if platform.machine() == "x86_64" else 91
+    _call(number, ctypes.create_string_buffer(header), ctypes.create_string_buffer(24))
+
+
+def become_nobody() -> None:
+    """Root becomes uid 65534, if that user can read Python's library; if not it stays uid 0.
+
+    Uid 0 without capabilities can open what root owns and nothing else, and Landlock comes on top.
+    """
+
+    existing = [path for path in sys.path if os.access(path, os.R_OK)]
+
+    def still_readable() -> None:
+        _set_ids()
+        if not all(os.access(path, os.R_OK) for path in existing):
+            raise PermissionError
+
+    if os.geteuid() == 0 and _works(still_readable):
+        _set_ids()
+
+
+def _set_ids() -> None:
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+
+
 # --- limits --------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,333 @@
+"""One jail, from the judge's side: start it, send it programs, own the clock.
+
+The judge alone knows what a right answer is. It fills the child's stdin, reads its stdout, sends
+one test at a time and only after the last was answered, and kills what takes too long.
+"""
+
+import array
+import contextlib
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from maxk.records import AssertTest, CallTest, Status, StdinTest, Test, TestResult
+from maxk.verify import wire
+from maxk.verify.compare import same_output, same_value
+
+_RUN, _KILL, _CPU, _EXIT = 1, 2, 3, 4
+_MESSAGE = struct.Struct("=BQqq")
+_LIMITS = struct.Struct("=QQQ")
+_MAX_CALLS = 10_000  # of one assert test
+_ZYGOTE = Path(__file__).with_name("zygote.py")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one program may use. CPU time decides; the wall clock only stops those who sleep."""
+
+    cpu_seconds: float = 4.0  # per test
+    wall_seconds: float = 20.0  # per test
+    memory_bytes: int = 512 * 2**20
+    output_bytes: int = 2**20
+    restarts: int = 3  # fresh processes for the tests after one that died or was killed
+
+
+class WorkerFailed(RuntimeError):  # noqa: N818
+    """The machinery failed, not the program: never a reward of 0."""
+
+
+class Worker:
+    """A zygote and the channel to it; runs one program at a time."""
+
+    def __init__(self, tier: str, limits: Limits) -> None:
+        self.limits = limits
+        self.job = 0
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.process = subprocess.Popen(
+            [sys.executable, "-s", "-P", str(_ZYGOTE), str(theirs.fileno()), tier],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={"LANG": "C.UTF-8", "PYTHONHASHSEED": "0"},
+            cwd="/",
+            start_new_session=True,
+        )
+        theirs.close()
+        self.stdin = os.memfd_create("stdin", os.MFD_CLOEXEC)
+        self.stdout = os.memfd_create("stdout", os.MFD_CLOEXEC)
+        try:
+            self._receive(_RUN, 30.0)
+        except WorkerFailed:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the zygote and every child of it."""
+        with contextlib.suppress(OSError):
+            self.control.close()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        if self.process.stderr:
+            self.process.stderr.close()
+        for fd in (self.stdin, self.stdout):
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+    def judge(self, program: str, tests: list[Test], isolate: str = "program") -> list[TestResult]:
+        """The result of every test, in order.
+
+        Tests share a process until one dies or is killed; then the rest go on in a fresh one.
+        """
+        results: list[TestResult] = []
+        restarts = 0
+        child: Child | None = None
+        try:
+            for test in tests:
+                if restarts > self.limits.restarts:
+                    results.append(replace(results[-1], reason="not run: too many restarts"))
+                    continue
+                result = child.run(test) if child is not None else None
+                if child is not None and child.worn:
+                    child.close()
+                    child = result = None
+                if child is None:
+                    child = Child(self, len(tests))
+                    failed = child.compile(program)
+                    if failed is not None:
+                        return [failed] * len(tests)
+                results.append(result or child.run(test))
+                # A program may leave by os._exit(0); that is its right, and no restart.
+                restarts += child.ended is not None and not child.left
+                if child.ended is not None or isolate == "test":
+                    child.close()
+                    child = None
+        finally:
+            if child is not None:
+                child.close()
+        return results
+
+    def send(self, kind: int, job: int, more: bytes = b"", fds: tuple[int, ...] = ()) -> None:
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        try:
+            self.control.sendmsg([_MESSAGE.pack(kind, job, 0, 0) + more], rights)
+        except OSError as error:
+            raise WorkerFailed(f"the zygote is gone: {error}") from None
+
+    def ask(self, kind: int, job: int, answer: int) -> tuple[int, int]:
+        """Send a message and wait for the answer about the same job."""
+        self.send(kind, job)
+        return self.wait(answer, job)
+
+    def wait(self, answer: int, job: int) -> tuple[int, int]:
+        while True:
+            kind, about, first, second = self._receive(None, 30.0)
+            if kind == answer and about == job:
+                return first, second
+
+    def _receive(self, expected: int | None, seconds: float) -> tuple[int, int, int, int]:
+        ready, _, _ = select.select([self.control], [], [], seconds)
+        data = self.control.recv(256) if ready else b""
+        if len(data) != _MESSAGE.size:
+            raise WorkerFailed("the zygote does not answer" + self._last_words())
+        message = _MESSAGE.unpack(data)
+        if expected is not None and message[0] != expected:
+            raise WorkerFailed(f"the zygote answered {message[0]} instead of {expected}")
+        return message
+
+    def _last_words(self) -> str:
+        if self.process.poll() is None or self.process.stderr is None:
+            return ""
+        return ": " + self.process.stderr.read().decode(errors="replace")[-500:]
+
+
+class Child:
+    """One process with one program in it."""
+
+    def __init__(self, worker: Worker, tests: int) -> None:
+        self.worker, limits = worker, worker.limits
+        worker.job += 1
+        self.job = worker.job
+        self.socket, theirs = socket.socketpair()
+        total = int(limits.cpu_seconds * (tests + 1)) + 5
+        sizes = _LIMITS.pack(total, limits.memory_bytes, limits.output_bytes)
+        with theirs:
+            fds = (theirs.fileno(), worker.stdin, worker.stdout)
+            worker.send(_RUN, self.job, sizes, fds)
+        self.used = 0.0
+        self.ended: int | None = None  # exit status, once the process is gone
+        self.left = False  # it ended by itself with code 0, as a program may
+        self.worn = False  # an earlier test closed what the next one needs
+
+    def close(self) -> None:
+        """Kill it and wait until it is gone: nothing of it may meet the next program."""
+        self.socket.close()
+        if self.ended is None:
+            self.ended, _ = self.worker.ask(_KILL, self.job, _EXIT)
+
+    def compile(self, program: str) -> TestResult | None:
+        """None if the program compiles, else the result of all its tests."""
+        reply = self.exchange(b"C" + program.encode("utf-8", "surrogatepass"))
+        if reply == b".":
+            self.seconds()  # the first test does not pay for the start
+            return None
+        if isinstance(reply, TestResult):
+            return TestResult(Status.DID_NOT_COMPILE, reply.reason, reply.seconds)
+        if reply[:1] == b"!":
+            raise WorkerFailed(f"a child could not lock itself in: {reply[1:].decode()}")
+        reason = reply[1:].decode(errors="replace") if reply[:1] == b"E" else "out of memory"
+        return TestResult(Status.DID_NOT_COMPILE, short(reason))
+
+    def run(self, test: Test) -> TestResult:
+        """The result of a test; `ended` says whether the process lives on for the next."""
+        if isinstance(test, StdinTest):
+            return self.run_stdin(test)
+        if isinstance(test, CallTest):
+            return self.run_call(test)
+        return self.run_assert(test)
+
+    def run_stdin(self, test: StdinTest) -> TestResult:
+        stdin, stdout = self.worker.stdin, self.worker.stdout
+        os.ftruncate(stdin, 0)
+        os.ftruncate(stdout, 0)
+        write_all(stdin, test.input.encode("utf-8", "surrogatepass"))
+        reply = self.exchange(b"S")
+        self.worn = reply == b"U"
+        size = os.fstat(stdout).st_size
+        if size >= self.worker.limits.output_bytes:
+            return TestResult(Status.OUTPUT_LIMIT, f"{size} bytes", self.seconds())
+        if reply == b"." or self.left:
+            got = os.pread(stdout, size, 0).decode("utf-8", "replace")
+            right = same_output(got, test.output, test.tolerance, exact=test.exact)
+            return self.graded(right, reply)
+        return self.failed(reply)
+
+    def run_call(self, test: CallTest) -> TestResult:
+        reply = self.exchange(b"F" + wire.encode((test.function, tuple(test.args), {})))
+        if isinstance(reply, TestResult) or reply[:1] != b"=":
+            return self.failed(reply)
+        try:
+            right = same_value(wire.decode(reply[1:]), test.expected, test.tolerance)
+        except wire.MalformedError:
+            right = False
+        return self.graded(right, reply)
+
+    def run_assert(self, test: AssertTest) -> TestResult:
+        """Test code in a process of its own; its calls of the program pass through here.
+
+        The program sees arguments and gives back plain values. It never meets the test itself.
+        """
+        tester = Child(self.worker, 1)
+        try:
+            reply = tester.exchange(b"A" + test.code.encode("utf-8", "surrogatepass"))
+            for _ in range(_MAX_CALLS):
+                if isinstance(reply, TestResult) or reply[:1] != b"?":
+                    break
+                value = self.exchange(b"F" + reply[1:])
+                if isinstance(value, TestResult):
+                    return value
+                if value[:1] not in (b"=", b"E"):
+                    return self.failed(value)
+                reply = tester.exchange(value)
+        finally:
+            tester.close()
+        if isinstance(reply, bytes) and reply[:1] == b"E" and not reply.startswith(b"EAssertion"):
+            return self.failed(reply)
+        return self.graded(reply == b".", reply)
+
+    def graded(self, right: bool, reply: bytes | TestResult) -> TestResult:
+        seconds = reply.seconds if isinstance(reply, TestResult) else self.seconds()
+        return TestResult(Status.PASSED if right else Status.WRONG_ANSWER, "", seconds)
+
+    def failed(self, reply: bytes | TestResult) -> TestResult:
+        """What a reply that is no answer says."""
+        if isinstance(reply, TestResult):
+            return reply
+        text = short(reply[1:].decode(errors="replace"))
+        status, text = {
+            b"M": (Status.MEMORY, "MemoryError"),
+            b"W": (Status.WRONG_ANSWER, text),
+            b"E": (Status.RUNTIME_ERROR, text),
+        }.get(reply[:1], (Status.RUNTIME_ERROR, "spoke out of turn"))
+        return TestResult(status, text, self.seconds())
+
+    def seconds(self) -> float:
+        """CPU seconds since the last call."""
+        if self.ended is None:
+            total = self.worker.ask(_CPU, self.job, _CPU)[0] / 1e9
+            used, self.used = max(total - self.used, 0.0), total
+            return used
+        return 0.0
+
+    def exchange(self, request: bytes) -> bytes | TestResult:
+        """The child's reply; a result if it died, was killed, or said too much."""
+        limits = self.worker.limits
+        started = time.monotonic()
+        deadline = started + limits.wall_seconds
+        check = started + limits.cpu_seconds
+        data = len(request).to_bytes(4, "big") + request
+        buffer, wanted = b"", 4
+        self.socket.setblocking(False)
+        while True:
+            now = time.monotonic()
+            if now >= check:
+                cpu = self.worker.ask(_CPU, self.job, _CPU)[0] / 1e9 - self.used
+                if cpu >= limits.cpu_seconds or now >= deadline:
+                    self.close()
+                    what = "CPU" if cpu >= limits.cpu_seconds else "wall clock"
+                    return TestResult(Status.TIMEOUT, f"{what} limit", cpu)
+                check = min(now + max(limits.cpu_seconds - cpu, 0.05), deadline)
+            writers = [self.socket] if data else []
+            readers, writers, _ = select.select([self.socket], writers, [], max(check - now, 0.0))
+            try:
+                if writers:
+                    data = data[self.socket.send(data) :]
+                if not readers:
+                    continue
+                part = self.socket.recv(1 << 20)
+            except BlockingIOError:
+                continue
+            except (BrokenPipeError, ConnectionResetError):
+                part = b""
+            if not part:
+                return self.died()
+            buffer += part
+            if wanted == 4 and len(buffer) >= 4:
+                wanted = 4 + int.from_bytes(buffer[:4], "big")
+                if wanted > limits.output_bytes + 5:
+                    self.close()
+                    return TestResult(Status.OUTPUT_LIMIT, f"a result of {wanted - 5} bytes")
+            if len(buffer) >= wanted > 4:
+                return buffer[4:wanted]
+
+    def died(self) -> TestResult:
+        """The socket is closed: the process is gone, or will be now."""
+        self.worker.send(_KILL, self.job)
+        self.ended, nanoseconds = self.worker.wait(_EXIT, self.job)
+        seconds = max(nanoseconds / 1e9 - self.used, 0.0)
+        if os.WIFSIGNALED(self.ended):
+            number = os.WTERMSIG(self.ended)
+            if number == signal.SIGXCPU:
+                return TestResult(Status.TIMEOUT, "CPU limit", seconds)
+            return TestResult(Status.RUNTIME_ERROR, signal.Signals(number).name, seconds)
+        code = os.waitstatus_to_exitcode(self.ended)
+        self.left = code == 0
+        return TestResult(Status.RUNTIME_ERROR, f"exited with {code}", seconds)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    at = 0
+    while at < len(data):
+        at += os.pwrite(fd, data[at : at + (1 << 24)], at)
+
+
+def short(text: str) -> str:
+    return text if len(text) <= 200 else text[:200] + "..."

@@ -1,0 +1,314 @@
+"""The process inside the jail that forks one child per program. Run as a script, never imported.
+
+    python -s -P zygote.py CONTROL_FD TIER
+
+It loads what programs commonly import, once, and then only forks, kills and reaps: it never sees a
+program or an input. The judge speaks with each child over a socket of its own, which it sends here
+together with the child's stdin and stdout, two files in memory that the judge fills and reads.
+
+Control messages (packets): RUN job limits + three descriptors, KILL job, CPU job.
+Answers: CPU job seconds; EXIT job status seconds. A job's number is never used twice, so a late
+kill cannot hit the next program.
+"""
+
+import array
+import builtins
+import contextlib
+import gc
+import importlib
+import io
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+import traceback
+import types
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import sandbox  # pyright: ignore[reportMissingImports]
+import wire  # pyright: ignore[reportMissingImports]
+
+del sys.path[0]
+
+COMMON = """
+abc array bisect calendar cmath collections contextlib copy dataclasses datetime decimal enum
+fractions functools hashlib heapq itertools json math numbers operator queue random re
+statistics string struct textwrap threading typing unicodedata
+"""
+
+RUN, KILL, CPU, EXIT = 1, 2, 3, 4
+MESSAGE = struct.Struct("=BQqq")  # kind, job, two numbers
+LIMITS = struct.Struct("=QQQ")  # CPU seconds in all, bytes of memory, bytes of output
+CHANNEL, IN, OUT = 40, 41, 42  # descriptors of a child: the judge, and stdin and stdout once more
+
+
+def main() -> None:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    for name in COMMON.split():
+        importlib.import_module(name)
+    sandbox.become_nobody()
+    if sys.argv[2] == "A":
+        sandbox.enter_namespaces()
+        init = os.fork()  # the first child is process 1 of the new namespace
+        if init:
+            control.close()
+            os.waitpid(init, 0)
+            return
+        sandbox.die_with_parent()
+    sandbox.drop_capabilities()
+    sandbox.not_dumpable()
+    gc.collect()
+    gc.freeze()
+    serve_judge(control)
+
+
+def serve_judge(control: socket.socket) -> None:
+    """Fork, kill and reap until the judge is gone; then take all children along."""
+    jobs: dict[int, int] = {}  # job -> process
+    woken, wake = os.pipe()
+    os.set_blocking(woken, False)
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    control.send(MESSAGE.pack(RUN, 0, os.getpid(), 0))  # ready
+    while True:
+        ready, _, _ = select.select([control, woken], [], [])
+        if woken in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(woken, 4096)
+        reap(control, jobs)
+        if control in ready:
+            room = socket.CMSG_SPACE(3 * 4)
+            data, ancillary, _, _ = control.recvmsg(256, room)
+            if not data:
+                break
+            kind, job, _, _ = MESSAGE.unpack(data[: MESSAGE.size])
+            if kind == RUN:
+                fds = array.array("i")
+                fds.frombytes(ancillary[0][2])
+                pid = os.fork()
+                if pid == 0:
+                    signal.set_wakeup_fd(-1)
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    become_program(list(fds), *LIMITS.unpack(data[MESSAGE.size :]))
+                jobs[job] = pid
+                for fd in fds:
+                    os.close(fd)
+            elif job in jobs and kind == KILL:
+                os.kill(jobs[job], signal.SIGKILL)
+            elif job in jobs and kind == CPU:
+                control.send(MESSAGE.pack(CPU, job, cpu_nanoseconds(jobs[job]), 0))
+    for pid in jobs.values():
+        os.kill(pid, signal.SIGKILL)
+
+
+def reap(control: socket.socket, jobs: dict[int, int]) -> None:
+    while True:
+        try:
+            pid, status, usage = os.wait4(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        for job, process in list(jobs.items()):
+            if process == pid:
+                del jobs[job]
+                nanoseconds = int((usage.ru_utime + usage.ru_stime) * 1e9)
+                control.send(MESSAGE.pack(EXIT, job, status, nanoseconds))
+
+
+def cpu_nanoseconds(pid: int) -> int:
+    """CPU time of a process that has not been reaped; the clock's number is made of its own."""
+    try:
+        return time.clock_gettime_ns((~pid << 3) | 2)
+    except OSError:
+        return 0
+
+
+# --- from here on, the child: everything below runs beside the stranger's code ------------------
+
+
+def become_program(fds: list[int], cpu_seconds: int, memory: int, output: int) -> None:
+    """Close, limit, lock in; then serve the judge. Does not return."""
+    try:
+        sandbox.die_with_parent()
+        null = os.open("/dev/null", os.O_WRONLY)
+        wanted = {0: fds[1], 1: fds[2], 2: null, CHANNEL: fds[0], IN: fds[1], OUT: fds[2]}
+        spare = {fd: os.dup(fd) for fd in {*wanted.values()}}
+        for place, fd in wanted.items():
+            os.dup2(spare[fd], place)
+        os.closerange(3, CHANNEL)
+        os.closerange(OUT + 1, 1024)
+        with open("/proc/self/statm") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+        sandbox.limit(resource.RLIMIT_AS, used + memory)
+        sandbox.limit(resource.RLIMIT_CPU, cpu_seconds)
+        sandbox.limit(resource.RLIMIT_FSIZE, output)
+        sandbox.limit(resource.RLIMIT_NOFILE, 64)
+        os.chdir("/")
+        sandbox.restrict_files(sandbox.python_paths())
+        sandbox.restrict_calls()
+    except BaseException as error:
+        os.write(CHANNEL, frame(b"!" + repr(error).encode()))
+        os._exit(70)
+    try:
+        Program(CHANNEL).serve()
+    except BaseException:
+        os._exit(71)
+    os._exit(0)
+
+
+def frame(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + data
+
+
+class Program:
+    """The judge's requests, one at a time.
+
+    C: compile a program. S: run it as a script. F: call one of its functions. A: run test code, in
+    which names that are not Python's own are functions of the program in another process.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.code: types.CodeType = compile("", "<program>", "exec")
+        self.names: dict | None = None  # the program's globals, once it has run for calls
+
+    def serve(self) -> None:
+        while True:
+            header = self.read(4)
+            if header is None:
+                return
+            request = self.read(int.from_bytes(header, "big"))
+            if request is None:
+                return
+            self.answer(request)
+
+    def read(self, n: int) -> bytes | None:
+        parts = []
+        while n:
+            part = os.read(self.fd, min(n, 1 << 20))
+            if not part:
+                return None
+            parts.append(part)
+            n -= len(part)
+        return b"".join(parts)
+
+    def answer(self, request: bytes) -> None:
+        try:
+            kind, body = request[:1], request[1:]
+            if kind == b"C":
+                self.code = compile(body.decode("utf-8", "surrogatepass"), "<program>", "exec")
+                reply = b"."
+            elif kind == b"S":
+                reply = b"." if self.rewind() else b"U"  # U: an earlier test closed what this needs
+                if reply == b".":
+                    self.run_main()
+            elif kind == b"A":
+                code = compile(body.decode("utf-8", "surrogatepass"), "<program>", "exec")
+                exec(code, Names(self))
+                reply = b"."
+            else:
+                function, args, named = wire.rebuilt(wire.decode(body))
+                reply = b"=" + wire.encode(self.call(function, args, named))
+        except MemoryError:
+            reply = b"M"
+        except SystemExit:
+            reply = b"."
+        except wire.NotPlainError as error:
+            reply = b"W" + str(error).encode()
+        except BaseException as error:
+            reply = b"E" + reason(error).encode("utf-8", "replace")
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+        self.write(reply)
+
+    def write(self, reply: bytes) -> None:
+        data = frame(reply)
+        while data:
+            data = data[os.write(self.fd, data) :]
+
+    def ask(self, question: bytes) -> bytes:
+        """A question of the judge in the middle of a request."""
+        self.write(question)
+        header = self.read(4)
+        reply = self.read(int.from_bytes(header, "big")) if header else None
+        if reply is None:
+            os._exit(0)
+        return reply
+
+    def rewind(self) -> bool:
+        try:
+            for fd, place in ((IN, 0), (OUT, 1)):
+                os.dup2(fd, place)
+                os.lseek(place, 0, os.SEEK_SET)
+        except OSError:
+            return False
+        return True
+
+    def run_main(self) -> None:
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), "utf-8")
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)), "utf-8")
+        sys.argv = ["program.py"]
+        try:
+            exec(self.code, self.fresh())
+        finally:
+            sys.stdout.flush()
+
+    def call(self, function: str, args: tuple, named: dict) -> object:
+        if self.names is None:
+            sys.stdin = io.StringIO()
+            sys.stdout = io.StringIO()
+            names = self.fresh("program")
+            exec(self.code, names)
+            self.names = names
+        first, *rest = function.replace("()", "").split(".")
+        target = self.names[first]
+        if rest:
+            target = target()
+        for name in rest:
+            target = getattr(target, name)
+        return target(*args, **named)
+
+    @staticmethod
+    def fresh(name: str = "__main__") -> dict:
+        return {"__name__": name, "__builtins__": builtins}
+
+
+class Names(dict):
+    """Globals of test code: Python's own names, then functions of the judged program."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(__name__="tests", __builtins__=builtins)
+        self.program = program
+
+    def __missing__(self, name: str) -> object:
+        if hasattr(builtins, name):
+            return getattr(builtins, name)
+
+        def remote(*args: object, **named: object) -> object:
+            reply = self.program.ask(b"?" + wire.encode((name, args, named)))
+            if reply[:1] == b"=":
+                return wire.rebuilt(wire.decode(reply[1:]))
+            kind = getattr(builtins, reply[1:].decode().split(" ")[0], RuntimeError)
+            raise kind if issubclass(kind, Exception) else RuntimeError
+
+        return remote
+
+
+def reason(error: BaseException) -> str:
+    """Exception type and the line of the program, nothing of what is around it."""
+    if isinstance(error, SyntaxError) and error.filename == "<program>":
+        return f"{type(error).__name__} at line {error.lineno}"
+    lines = [
+        f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == "<program>"
+    ]
+    return f"{type(error).__name__} at line {lines[-1]}" if lines else type(error).__name__
+
+
+if __name__ == "__main__":
+    main()
