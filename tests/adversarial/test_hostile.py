@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from maxk.records import AssertTest, CallTest, Status, StdinTest
-from maxk.verify.judge import Verifier
-from maxk.verify.worker import Limits
+from maxk.verify import Limits, Verifier, sandbox
 
 TESTS = [StdinTest("3", "6"), StdinTest("5", "10")]
 HONEST = "print(int(input()) * 2)"
@@ -129,10 +128,12 @@ PROGRAMS: dict[str, tuple[str, set[Status]]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def verifier() -> Iterator[Verifier]:
+@pytest.fixture(scope="module", params=["A", "B"])
+def verifier(request) -> Iterator[Verifier]:
+    if request.param == "A" and sandbox.probe().tier != "A":
+        pytest.skip("this machine has no user namespaces")
     limits = Limits(cpu_seconds=0.5, wall_seconds=2.0, memory_bytes=256 * 2**20)
-    with Verifier(workers=1, limits=limits) as running:
+    with Verifier(workers=1, limits=limits, tier=request.param) as running:
         yield running
 
 

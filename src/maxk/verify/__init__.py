@@ -1,4 +1,10 @@
-"""Untrusted programs in, verdicts out.
+"""Untrusted programs in, verdicts out: `Verifier` judges, `program_of` finds the program.
 
-So far its parts: the program in a completion, values on the wire, comparison, the kernel's layers.
+docs/verifier.md has the threat model: what each layer stops, and what lies outside.
 """
+
+from maxk.verify.extract import program_of
+from maxk.verify.judge import Verifier
+from maxk.verify.worker import Limits, WorkerFailed
+
+__all__ = ["Limits", "Verifier", "WorkerFailed", "program_of"]

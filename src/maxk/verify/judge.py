@@ -25,18 +25,29 @@ class Verifier:
         self,
         workers: int | None = None,
         limits: Limits = Limits(),  # noqa: B008
+        allow_unsafe: bool = False,
+        *,
         isolate: Literal["program", "test"] = "program",
+        tier: Literal["A", "B"] | None = None,
     ) -> None:
-        kernel = sandbox.probe()
-        if kernel.tier is None:
-            missing = [n for n in ("landlock", "seccomp") if not getattr(kernel, n)]
-            raise RuntimeError(
-                f"this kernel gives no {' and no '.join(missing)}, without which a stranger's code "
-                "is not run; use Linux 5.13 or newer with both enabled"
-            )
-        self.tier, self.limits, self.isolate = kernel.tier, limits, isolate
-        count = workers or os.cpu_count() or 1
-        self.workers = [Worker(self.tier, limits) for _ in range(count)]
+        """Start the jails.
+
+        workers: how many programs run at once; default, one per core. isolate: "test" gives every
+        test a process of its own. tier: ask for less than this machine has. allow_unsafe: where the
+        kernel has no tier, run programs under resource limits alone instead of raising an error.
+        """
+        self.tier = choose_tier(sandbox.probe(), tier, allow_unsafe)
+        self.limits, self.isolate = limits, isolate
+        count = os.cpu_count() or 1 if workers is None else workers
+        if count < 1:
+            raise ValueError(f"workers={workers} must be at least 1")
+        self.workers: list[Worker] = []
+        try:
+            for _ in range(count):
+                self.workers.append(Worker(self.tier, limits))
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> "Verifier":
         return self
@@ -87,3 +98,19 @@ class Verifier:
                     raise
                 self.workers[slot] = Worker(self.tier, self.limits)
         raise AssertionError("unreachable")
+
+
+def choose_tier(kernel: sandbox.Kernel, wanted: str | None, allow_unsafe: bool) -> str:
+    """The tier to run under: what is wanted, if the kernel has it, else the best there is."""
+    if kernel.tier is None:
+        if allow_unsafe:
+            return "U"
+        missing = [name for name in ("landlock", "seccomp") if not getattr(kernel, name)]
+        raise RuntimeError(
+            f"this kernel gives no {' and no '.join(missing)}, without which no stranger's program "
+            "is run; use Linux 5.13 or newer with both enabled, or pass allow_unsafe=True for "
+            "programs you trust"
+        )
+    if wanted == "A" and kernel.tier != "A":
+        raise RuntimeError('tier="A" needs user namespaces, which this machine does not give')
+    return wanted or kernel.tier
