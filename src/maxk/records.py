@@ -41,9 +41,15 @@ class CallTest:
 
 @dataclass(frozen=True)
 class AssertTest:
-    """Run `code`, Python statements such as `assert f(2) == 4`, against the program."""
+    """Run `code`, Python statements such as `assert f(2) == 4`, against the program.
+
+    Names that the code does not define are Python's own first and the program's second, so that a
+    program cannot replace `abs` in its test. Where the function under test has such a name itself,
+    say so in `function`.
+    """
 
     code: str
+    function: str | None = None
 
 
 Test = StdinTest | CallTest | AssertTest

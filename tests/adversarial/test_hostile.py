@@ -31,8 +31,10 @@ PROGRAMS: dict[str, tuple[str, set[Status]]] = {
     "sys.exit after an answer": (RIGHT + "import sys; sys.exit(0)", PASSES),
     "raise SystemExit in a thread": (
         "import threading\nt = threading.Thread(target=exit); t.start(); t.join()", WRONG),
-    "atexit prints the answer too late": (
-        "import atexit; n = int(input()); atexit.register(lambda: print(n * 2))", WRONG),
+    "atexit prints the answer, as a script may": (
+        "import atexit; n = int(input()); atexit.register(lambda: print(n * 2))", PASSES),
+    "atexit never ends": ("import atexit\n@atexit.register\ndef f():\n    while True: pass", TIMEOUT),
+    "atexit kills the runner": (RIGHT + "import atexit, os; atexit.register(os._exit, 1)", RUNTIME),
     # killing
     "kill the parent": ("import os; os.kill(os.getppid(), 9)", RUNTIME),
     "kill the group": ("import os; os.killpg(0, 9)", RUNTIME),

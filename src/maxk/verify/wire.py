@@ -12,12 +12,15 @@ time if they all fall into one slot.
     s b              str (length, UTF-8 with surrogates), bytes (length)
     l t S Z          list, tuple, set, frozenset (count, values)
     d                dict (count, key and value in turn)
+    h n              an object that stays where it is (8 bytes), a name of Python's own (length)
 
 Lengths and counts are 4 bytes, big-endian. The standard library alone is used: this file is also
 loaded inside the sandbox.
 """
 
+import builtins
 import struct
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 MAX_DEPTH = 100
@@ -38,6 +41,18 @@ class Pairs(NamedTuple):
     """A dict as it was sent."""
 
     items: list[tuple[Any, Any]]
+
+
+class Handle(NamedTuple):
+    """Stands for an object in the process of the judged program."""
+
+    number: int
+
+
+class Builtin(NamedTuple):
+    """One of Python's own names, such as the type int; looked up inside the sandbox only."""
+
+    name: str
 
 
 class NotPlainError(ValueError):
@@ -84,6 +99,11 @@ def encode(value: Any, max_bytes: int = MAX_BYTES) -> bytes:
             put(b"s", _length(data), data)
         elif kind is bytes:
             put(b"b", _length(x), x)
+        elif kind is Handle:
+            put(b"h", x.number.to_bytes(8, "big"))
+        elif kind is Builtin:
+            data = x.name.encode()
+            put(b"n", _length(data), data)
         elif kind is dict:
             put(b"d", _length(x))
             for key, item in x.items():
@@ -140,6 +160,10 @@ def decode(data: bytes) -> Any:
             return take(length()).decode("utf-8", "surrogatepass")
         if tag == b"b":
             return take(length())
+        if tag == b"h":
+            return Handle(int.from_bytes(take(8), "big"))
+        if tag == b"n":
+            return Builtin(take(length()).decode("utf-8"))
         if tag == b"d":
             return Pairs([(read(depth + 1), read(depth + 1)) for _ in range(length())])
         if tag in _BUILD:
@@ -156,14 +180,18 @@ def decode(data: bytes) -> Any:
     return value
 
 
-def rebuilt(value: Any) -> Any:
-    """The value with its sets and dicts made again; for values from the judge, who is trusted."""
+def rebuilt(value: Any, handles: Callable[[Handle], Any] = lambda handle: handle) -> Any:
+    """The value with sets, dicts and handled objects put back; done inside the sandbox only."""
+    if isinstance(value, Handle):
+        return handles(value)
+    if isinstance(value, Builtin):
+        return getattr(builtins, value.name)
     if isinstance(value, Members):
-        return value.kind(map(rebuilt, value.items))
+        return value.kind(rebuilt(item, handles) for item in value.items)
     if isinstance(value, Pairs):
-        return {rebuilt(key): rebuilt(item) for key, item in value.items}
+        return {rebuilt(k, handles): rebuilt(v, handles) for k, v in value.items}
     if isinstance(value, list | tuple):
-        return type(value)(map(rebuilt, value))
+        return type(value)(rebuilt(item, handles) for item in value)
     return value
 
 

@@ -211,7 +211,7 @@ class Child:
         return self.failed(reply)
 
     def run_call(self, test: CallTest) -> TestResult:
-        reply = self.exchange(b"F" + wire.encode((test.function, tuple(test.args), {})))
+        reply = self.exchange(b"F" + wire.encode((test.function, tuple(test.args))))
         if isinstance(reply, TestResult) or reply[:1] != b"=":
             return self.failed(reply)
         try:
@@ -227,11 +227,11 @@ class Child:
         """
         tester = Child(self.worker, 1)
         try:
-            reply = tester.exchange(b"A" + test.code.encode("utf-8", "surrogatepass"))
+            reply = tester.exchange(b"A" + wire.encode((test.code, test.function)))
             for _ in range(_MAX_CALLS):
                 if isinstance(reply, TestResult) or reply[:1] != b"?":
                     break
-                value = self.exchange(b"F" + reply[1:])
+                value = self.exchange(b"G" + reply[1:])
                 if isinstance(value, TestResult):
                     return value
                 if value[:1] not in (b"=", b"E"):

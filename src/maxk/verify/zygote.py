@@ -13,7 +13,9 @@ kill cannot hit the next program.
 """
 
 import array
+import atexit
 import builtins
+import collections
 import contextlib
 import gc
 import importlib
@@ -28,6 +30,7 @@ import sys
 import time
 import traceback
 import types
+import typing
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import sandbox  # pyright: ignore[reportMissingImports]
@@ -158,6 +161,7 @@ def become_program(fds: list[int], cpu_seconds: int, memory: int, output: int) -
         os.write(CHANNEL, frame(b"!" + repr(error).encode()))
         os._exit(70)
     try:
+        atexit._clear()
         Program(CHANNEL).serve()
     except BaseException:
         os._exit(71)
@@ -172,13 +176,15 @@ class Program:
     """The judge's requests, one at a time.
 
     C: compile a program. S: run it as a script. F: call one of its functions. A: run test code, in
-    which names that are not Python's own are functions of the program in another process.
+    which names that are not Python's own belong to the program in another process; G: what that
+    test code asks of it.
     """
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self.code: types.CodeType = compile("", "<program>", "exec")
         self.names: dict | None = None  # the program's globals, once it has run for calls
+        self.objects: list[object] = []  # what test code holds handles of
 
     def serve(self) -> None:
         while True:
@@ -211,12 +217,15 @@ class Program:
                 if reply == b".":
                     self.run_main()
             elif kind == b"A":
-                code = compile(body.decode("utf-8", "surrogatepass"), "<program>", "exec")
-                exec(code, Names(self))
+                text, function = wire.decode(body)
+                exec(compile(text, "<program>", "exec"), Names(self, function))
                 reply = b"."
+            elif kind == b"G":
+                step = wire.rebuilt(wire.decode(body), lambda h: self.objects[h.number])
+                reply = b"=" + self.handed_out(self.asked(*step))
             else:
-                function, args, named = wire.rebuilt(wire.decode(body))
-                reply = b"=" + wire.encode(self.call(function, args, named))
+                function, args = wire.rebuilt(wire.decode(body))
+                reply = b"=" + wire.encode(self.call(function, args))
         except MemoryError:
             reply = b"M"
         except SystemExit:
@@ -253,28 +262,56 @@ class Program:
         return True
 
     def run_main(self) -> None:
-        sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), "utf-8")
-        sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)), "utf-8")
+        sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.argv = ["program.py"]
         try:
             exec(self.code, self.fresh())
+        except SystemExit:
+            pass
         finally:
+            atexit._run_exitfuncs()  # a script's exit functions may still print
             sys.stdout.flush()
 
-    def call(self, function: str, args: tuple, named: dict) -> object:
+    def globals(self) -> dict:
+        """The program's names, after running it once, as a module is imported."""
         if self.names is None:
             sys.stdin = io.StringIO()
             sys.stdout = io.StringIO()
             names = self.fresh("program")
             exec(self.code, names)
             self.names = names
+        return self.names
+
+    def call(self, function: str, args: tuple) -> object:
         first, *rest = function.replace("()", "").split(".")
-        target = self.names[first]
+        target = self.globals()[first]
         if rest:
             target = target()
         for name in rest:
             target = getattr(target, name)
+        return target(*args)
+
+    def asked(self, what: str, target: typing.Any, *more: typing.Any) -> object:
+        """One step of test code: a name, an attribute, or a call."""
+        if what == "name":
+            return self.globals()[target]
+        if what == "get":
+            return getattr(target, *more)
+        if what == "set":
+            return setattr(target, *more)
+        args, named = more
         return target(*args, **named)
+
+    def handed_out(self, value: typing.Any) -> bytes:
+        """Plain values as they are, the library's kinds of dict as dicts, all else as a handle."""
+        if type(value) in (collections.Counter, collections.defaultdict, collections.OrderedDict):
+            value = dict(value)
+        try:
+            return wire.encode(value)
+        except wire.NotPlainError:
+            self.objects.append(value)
+            return wire.encode(wire.Handle(len(self.objects) - 1))
 
     @staticmethod
     def fresh(name: str = "__main__") -> dict:
@@ -282,24 +319,60 @@ class Program:
 
 
 class Names(dict):
-    """Globals of test code: Python's own names, then functions of the judged program."""
+    """Globals of test code: its own, Python's, then those of the judged program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, function: str | None) -> None:
         super().__init__(__name__="tests", __builtins__=builtins)
-        self.program = program
+        self.program, self.function = program, function
 
     def __missing__(self, name: str) -> object:
-        if hasattr(builtins, name):
+        if hasattr(builtins, name) and name != self.function:
             return getattr(builtins, name)
+        self[name] = value = self.ask("name", name)
+        return value
 
-        def remote(*args: object, **named: object) -> object:
-            reply = self.program.ask(b"?" + wire.encode((name, args, named)))
-            if reply[:1] == b"=":
-                return wire.rebuilt(wire.decode(reply[1:]))
-            kind = getattr(builtins, reply[1:].decode().split(" ")[0], RuntimeError)
-            raise kind if issubclass(kind, Exception) else RuntimeError
+    def ask(self, *request: object) -> object:
+        reply = self.program.ask(b"?" + wire.encode(handles(request)))
+        if reply[:1] == b"=":
+            return wire.rebuilt(wire.decode(reply[1:]), lambda handle: Remote(self, handle))
+        name = reply[1:].decode().split(" ")[0]
+        kind = getattr(builtins, name, RuntimeError)
+        raise kind(name) if issubclass(kind, Exception) else RuntimeError(name)
 
-        return remote
+
+class Remote:
+    """An object in the process of the judged program. Two are equal if they are the same one."""
+
+    def __init__(self, names: Names, handle: tuple) -> None:
+        vars(self).update(_ask=names.ask, _handle=handle)
+
+    def __call__(self, *args: object, **named: object) -> object:
+        return vars(self)["_ask"]("call", self, args, named)
+
+    def __getattr__(self, name: str) -> object:
+        return vars(self)["_ask"]("get", self, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        vars(self)["_ask"]("set", self, name, value)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Remote and vars(self)["_handle"] == vars(other)["_handle"]
+
+    def __hash__(self) -> int:
+        return hash(vars(self)["_handle"])
+
+
+def handles(value: typing.Any) -> typing.Any:
+    """The value with every remote object replaced by its handle."""
+    if type(value) is Remote:
+        return vars(value)["_handle"]
+    if type(value) in (type, types.BuiltinFunctionType) and value.__module__ == "builtins":
+        return wire.Builtin(value.__name__)
+    if type(value) in (list, tuple, set, frozenset):
+        return type(value)(map(handles, value))
+    if type(value) is dict:
+        return {handles(key): handles(item) for key, item in value.items()}
+    return value
 
 
 def reason(error: BaseException) -> str:
