@@ -159,9 +159,13 @@ class Child:
         self.socket, theirs = socket.socketpair()
         total = int(limits.cpu_seconds * (tests + 1)) + 5
         sizes = _LIMITS.pack(total, limits.memory_bytes, limits.output_bytes)
-        with theirs:
-            fds = (theirs.fileno(), worker.stdin, worker.stdout)
-            worker.send(_RUN, self.job, sizes, fds)
+        try:
+            with theirs:
+                fds = (theirs.fileno(), worker.stdin, worker.stdout)
+                worker.send(_RUN, self.job, sizes, fds)
+        except WorkerFailed:
+            self.socket.close()
+            raise
         self.used = 0.0
         self.ended: int | None = None  # exit status, once the process is gone
         self.left = False  # it ended by itself with code 0, as a program may

@@ -263,7 +263,7 @@ class Program:
 
     def run_main(self) -> None:
         sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
-        sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        out = sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.argv = ["program.py"]
         try:
             exec(self.code, self.fresh())
@@ -271,7 +271,8 @@ class Program:
             pass
         finally:
             atexit._run_exitfuncs()  # a script's exit functions may still print
-            sys.stdout.flush()
+            for stream in {sys.stdout, out}:
+                stream.flush()
 
     def globals(self) -> dict:
         """The program's names, after running it once, as a module is imported."""
@@ -310,8 +311,11 @@ class Program:
         try:
             return wire.encode(value)
         except wire.NotPlainError:
-            self.objects.append(value)
-            return wire.encode(wire.Handle(len(self.objects) - 1))
+            known = (i for i, other in enumerate(self.objects) if other is value)
+            number = next(known, len(self.objects))
+            if number == len(self.objects):
+                self.objects.append(value)
+            return wire.encode(wire.Handle(number))
 
     @staticmethod
     def fresh(name: str = "__main__") -> dict:

@@ -1,0 +1,273 @@
+"""What `Verifier` promises: order, statuses, limits, restarts; a fault is never a reward."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from maxk.records import AssertTest, CallTest, Status, StdinTest, TestResult, Verdict
+from maxk.verify import Limits, Verifier, WorkerFailed, sandbox
+from maxk.verify.judge import choose_tier
+
+DOUBLE = "print(int(input()) * 2)"
+TESTS = [StdinTest(str(i), str(2 * i)) for i in range(6)]
+FAST = Limits(cpu_seconds=0.4, wall_seconds=1.5)
+
+
+@pytest.fixture(scope="module")
+def verifier():
+    with Verifier(workers=2, limits=FAST) as running:
+        yield running
+
+
+def statuses(verdict: Verdict) -> list[str]:
+    return [test.status.value for test in verdict.tests]
+
+
+def test_verdicts_come_in_the_order_of_the_programs(verifier):
+    jobs = [(f"print({i})", [StdinTest("", str(i % 7))]) for i in range(60)]
+    assert [v.fraction for v in verifier.judge(jobs)] == [float(i == i % 7) for i in range(60)]
+
+
+def test_the_fraction_of_tests_passed_is_the_continuous_reward(verifier):
+    (verdict,) = verifier.judge([("n = int(input()); print(n * 2 if n < 3 else 0)", TESTS)])
+    assert verdict.fraction == verdict.reward() == 0.5
+    assert verdict.reward("binary") == 0.0
+    assert not verdict.passed
+    assert verdict.tier == verifier.tier
+
+
+@pytest.mark.parametrize(
+    ("program", "status", "reason"),
+    [
+        ("print(3)", Status.WRONG_ANSWER, ""),
+        ("while True: pass", Status.TIMEOUT, "CPU limit"),
+        ("import time; time.sleep(9)", Status.TIMEOUT, "wall clock limit"),
+        ("x = 'a' * 10**10", Status.MEMORY, "MemoryError"),
+        ("print('a' * 10**7)", Status.OUTPUT_LIMIT, "1048576 bytes"),
+        ("\n\nraise KeyError(1)", Status.RUNTIME_ERROR, "KeyError at line 3"),
+        ("def f():\n    return 1 / 0\nf()", Status.RUNTIME_ERROR, "ZeroDivisionError at line 2"),
+        ("x = = 1", Status.DID_NOT_COMPILE, "SyntaxError at line 1"),
+        ("", Status.WRONG_ANSWER, ""),
+    ],
+)
+def test_each_way_to_fail_has_its_status_and_a_short_reason(verifier, program, status, reason):
+    (verdict,) = verifier.judge([(program, [StdinTest("1", "2")])])
+    assert verdict.tests[0].status is status
+    assert verdict.tests[0].reason == reason
+
+
+def test_a_test_that_dies_does_not_take_the_others_along(verifier):
+    program = "import os\nn = int(input())\nif n == 1: os.abort()\nif n == 3: 1 / 0\nprint(n * 2)"
+    (verdict,) = verifier.judge([(program, TESTS)])
+    passed, died = "passed", "runtime error"
+    assert statuses(verdict) == [passed, died, passed, died, passed, passed]
+
+
+def test_restarts_are_capped(verifier):
+    started = time.monotonic()
+    (verdict,) = verifier.judge([("while True: pass", TESTS * 10)])
+    assert statuses(verdict) == ["timeout"] * 60
+    assert verdict.tests[-1].reason == "not run: too many restarts"
+    assert time.monotonic() - started < 10
+
+
+def test_leaving_by_os_exit_is_no_restart(verifier):
+    (verdict,) = verifier.judge(
+        [(DOUBLE + "\nimport os, sys\nsys.stdout.flush()\nos._exit(0)", TESTS)]
+    )
+    assert verdict.passed
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "print(int(open(0).read()) * 2)",
+        "import sys; print(int(sys.stdin.buffer.readline()) * 2)",
+        "import os; os.write(1, b'%d' % (2 * int(os.read(0, 99))))",
+        "import sys; sys.stdout.write(str(int(next(sys.stdin)) * 2)); sys.exit()",
+        "from sys import *\nstdout.buffer.write(b'%d' % (int(input()) * 2))",
+        "import io, os, sys\nsys.stdin = io.BytesIO(os.read(0, os.fstat(0).st_size))\n"
+        "print(int(sys.stdin.read()) * 2)",
+        "import sys, threading\nsys.setrecursionlimit(10**6)\nthreading.stack_size(2**26)\n"
+        "t = threading.Thread(target=lambda: print(int(input()) * 2)); t.start(); t.join()",
+        "if __name__ == '__main__':\n    print(int(input()) * 2)",
+        "import atexit, sys, io\nout = sys.stdout = io.StringIO()\n"
+        "atexit.register(lambda: sys.__stdout__.write(out.getvalue()))\nprint(int(input()) * 2)",
+        "class F:\n    def __init__(self, f): self.mode, self.fd = f.mode, f.fileno()\n"
+        "import sys; F(sys.stdin), F(sys.stdout)\nprint(int(input()) * 2)",
+    ],
+)
+def test_all_the_ways_in_which_programs_read_and_print(verifier, program):
+    (verdict,) = verifier.judge([(program, TESTS)])
+    assert verdict.passed, verdict
+
+
+def test_a_large_input_arrives_whole(verifier):
+    text = "x" * 40_000_000
+    (verdict,) = verifier.judge([("print(len(input()))", [StdinTest(text, "40000000")])])
+    assert verdict.passed
+
+
+def test_functions_and_methods_are_called(verifier):
+    program = "def f(a, b=1): return [a, b]\nclass Solution:\n    def g(self, s): return s | {3}"
+    tests = [
+        CallTest("f", (1,), [1, 1]),
+        CallTest("f", ("a", None), ["a", None]),
+        CallTest("Solution().g", ({1},), {1, 3}),
+        CallTest("f", ({"k": (1, 2.0)},), [{"k": (1, 2.0)}, 1]),
+        CallTest("f", (1,), (1, 1)),
+        CallTest("h", (), 1),
+    ]
+    (verdict,) = verifier.judge([(program, tests)])
+    assert statuses(verdict) == ["passed"] * 4 + ["wrong answer", "runtime error"]
+
+
+def test_assert_lines_and_check_functions(verifier):
+    program = "LIMIT = 3\ndef f(x):\n    if x > LIMIT: raise ValueError('big')\n    return {x: [x]}"
+    tests = [
+        AssertTest("assert f(1) == {1: [1]}"),
+        AssertTest("assert f(1) == {1: [2]}"),
+        AssertTest("def check(g):\n    assert all(g(i)[i] == [i] for i in range(LIMIT))\ncheck(f)"),
+        AssertTest("try:\n    f(9)\nexcept ValueError:\n    pass\nelse:\n    assert False"),
+        AssertTest("import math\nassert math.isclose(list(f(2))[0], 2.0)"),
+        AssertTest("f(9)"),
+        AssertTest("assert nobody_defines_this(1)"),
+    ]
+    (verdict,) = verifier.judge([(program, tests)])
+    passed, wrong, error = "passed", "wrong answer", "runtime error"
+    assert statuses(verdict) == [passed, wrong, passed, passed, passed, error, error]
+
+
+def test_objects_of_the_program_can_be_made_passed_and_changed_by_test_code(verifier):
+    program = (
+        "class Node:\n    def __init__(self, v): self.v, self.next = v, None\n"
+        "def total(n): return n.v + (total(n.next) if n.next else 0)\n"
+        "def kind(x, t): return isinstance(x, t)\n"
+        "def sum(a, b): return a * b"
+    )
+    tests = [
+        AssertTest("a, b = Node(1), Node(2)\na.next = b\nassert total(a) == 3 and a.next == b"),
+        AssertTest("assert kind(1, int) and not kind(1, str)"),
+        AssertTest("assert sum(2, 3) == 6", function="sum"),
+        AssertTest("assert sum([2, 3]) == 5"),
+    ]
+    (verdict,) = verifier.judge([(program, tests)])
+    assert statuses(verdict) == ["passed"] * 4
+
+
+def test_isolated_tests_do_not_see_each_other():
+    kinds: list[tuple[Any, float]] = [("program", 1 / 3), ("test", 1.0)]
+    program = "import math\nprint(getattr(math, 'seen', 0))\nmath.seen = 1"
+    tests = [StdinTest("", "0")] * 3
+    for isolate, fraction in kinds:
+        with Verifier(workers=1, isolate=isolate) as verifier:
+            assert verifier.judge([(program, tests)])[0].fraction == fraction
+
+
+def test_string_hashes_and_so_the_order_of_sets_are_the_same_every_time():
+    outputs = set()
+    program = "print(*set('abcdefghijklmnop'))"
+    for _ in range(3):
+        with Verifier(workers=1) as verifier:
+            jobs = [(program, [StdinTest("", "x")])]
+            verifier.judge(jobs)
+            outputs.add(os.pread(verifier.workers[0].stdout, 999, 0))
+    assert len(outputs) == 1
+
+
+def test_a_killed_zygote_is_replaced_and_no_program_pays_for_it():
+    with Verifier(workers=2, limits=FAST) as verifier:
+        stop = threading.Event()
+
+        def kill_now_and_then() -> None:
+            while not stop.wait(0.2):
+                verifier.workers[0].process.send_signal(signal.SIGKILL)
+
+        killer = threading.Thread(target=kill_now_and_then)
+        killer.start()
+        try:
+            verdicts = verifier.judge([(DOUBLE, TESTS)] * 300)
+        finally:
+            stop.set()
+            killer.join()
+        assert len(verdicts) == 300
+        assert all(v.passed for v in verdicts)
+
+
+def test_a_machine_that_cannot_run_programs_raises_and_does_not_score(monkeypatch):
+    with Verifier(workers=1, limits=FAST) as verifier:
+        monkeypatch.setattr(sys, "executable", "/bin/false")
+        verifier.workers[0].close()
+        with pytest.raises(WorkerFailed):
+            verifier.judge([(DOUBLE, TESTS)])
+
+
+def test_a_busy_machine_changes_no_verdict():
+    """Work for two thirds of the CPU limit while all cores are taken: CPU time decides."""
+    program = "import time\nwhile time.process_time() < 0.25: pass\n" + DOUBLE
+    jobs = [(program, TESTS[:1]), ("while True: pass", TESTS[:1])] * 2
+    burn = [sys.executable, "-c", "while True: pass"]
+    with Verifier(workers=2, limits=Limits(cpu_seconds=0.4, wall_seconds=20)) as verifier:
+        idle = [statuses(v) for v in verifier.judge(jobs)]
+        load = [subprocess.Popen(burn) for _ in range(4)]
+        try:
+            busy = [statuses(v) for v in verifier.judge(jobs)]
+        finally:
+            for process in load:
+                process.kill()
+                process.wait()
+    assert idle == busy == [["passed"], ["timeout"]] * 2
+
+
+def test_workers_end_when_the_process_that_started_them_is_killed():
+    code = (
+        "import os, sys\nfrom maxk.verify import Verifier\n"
+        "v = Verifier(workers=1)\nprint(v.workers[0].process.pid, flush=True)\n"
+        "from maxk.records import StdinTest\nv.judge([('while True: pass', [StdinTest('', '')])])"
+    )
+    judge = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert judge.stdout is not None
+    pid = int(judge.stdout.readline())
+    time.sleep(0.5)
+    judge.kill()
+    judge.wait()
+    judge.stdout.close()
+    deadline = time.monotonic() + 10
+    while os.path.exists(f"/proc/{pid}") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not os.path.exists(f"/proc/{pid}")
+
+
+def test_a_worker_at_rest_takes_less_than_60_mb(verifier):
+    with open(f"/proc/{verifier.workers[0].process.pid}/status") as file:
+        resident = next(line for line in file if line.startswith("VmRSS"))
+    assert int(resident.split()[1]) < 60_000
+
+
+def test_without_a_tier_programs_run_only_on_request():
+    nothing = sandbox.Kernel(namespaces=True, landlock=False, seccomp=True)
+    with pytest.raises(RuntimeError, match=r"no landlock.*Linux 5\.13.*allow_unsafe=True"):
+        choose_tier(nothing, None, allow_unsafe=False)
+    assert choose_tier(nothing, None, allow_unsafe=True) == "U"
+    with pytest.raises(RuntimeError, match="needs user namespaces"):
+        choose_tier(sandbox.Kernel(False, True, True), "A", allow_unsafe=True)
+
+
+def test_no_programs_and_no_tests(verifier):
+    assert verifier.judge([]) == []
+    (verdict,) = verifier.judge([(DOUBLE, [])])
+    assert verdict.fraction == 0.0
+    assert not verdict.passed
+
+
+def test_wrong_arguments_are_named():
+    with pytest.raises(ValueError, match="workers=0 must be at least 1"):
+        Verifier(workers=0)
+    with pytest.raises(ValueError, match="kind='half' is unknown"):
+        Verdict((TestResult(Status.PASSED),), "A").reward("half")  # pyright: ignore[reportArgumentType]
