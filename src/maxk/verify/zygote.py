@@ -270,9 +270,13 @@ class Program:
         except SystemExit:
             pass
         finally:
-            atexit._run_exitfuncs()  # a script's exit functions may still print
-            for stream in {sys.stdout, out}:
-                stream.flush()
+            # What a script still prints as its interpreter ends: from exit functions, from stdout's
+            # buffer, and from buffers of its own that write when they are collected.
+            atexit._run_exitfuncs()
+            for stream in (sys.stdout, out):
+                if not stream.closed:
+                    stream.flush()
+            gc.collect()
 
     def globals(self) -> dict:
         """The program's names, after running it once, as a module is imported."""
