@@ -11,7 +11,7 @@ from jaxtyping import install_import_hook
 
 HOOK = install_import_hook("maxk.estimators", "beartype.beartype")
 
-# Derandomised: the same examples on every run and machine, so a red run can be repeated.
+# Derandomised: the same examples for the same code, so a red run can be repeated.
 settings.register_profile("maxk", derandomize=True, deadline=None, max_examples=100)
 settings.load_profile("maxk")
 
