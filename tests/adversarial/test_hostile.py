@@ -188,6 +188,12 @@ ASSERTS: dict[str, str] = {
     "raises SystemExit": "def f(x): raise SystemExit(0)",
     "forged reply to the test": (
         "import os\ndef f(x):\n    os.write(40, (1).to_bytes(4, 'big') + b'.')\n    return 0"),
+    "exit in the place of its function": (
+        "import os\nos.write(40, b'\\0\\0\\0\\n=n\\0\\0\\0\\4exit')\ndef f(x): return 0"),
+    "its function is exit": "f = exit",
+    "raises StopIteration": "def f(x): raise StopIteration",
+    "an exception that is none": (
+        "import os\ndef f(x):\n    os.write(40, b'\\0\\0\\0\\6Eprint'); return 0"),
     "traces the caller": (
         "import sys\ndef f(x):\n    g = sys._getframe()\n    while g.f_back: g = g.f_back\n"
         "    return g.f_locals.get('expected')"),
@@ -201,6 +207,15 @@ def test_an_assert_cannot_be_forged_by_the_program_it_tests(verifier, name):
     hostile, honest = verifier.judge([(ASSERTS[name], [test]), (right, [test])])
     assert hostile.fraction == 0.0, hostile
     assert honest.fraction == 1.0, honest
+
+
+def test_stop_iteration_of_a_program_does_not_end_a_loop_of_its_test_early(verifier):
+    test = AssertTest("assert all(map(f, [1, 2]))")
+    lazy, honest = verifier.judge(
+        [("def f(x): raise StopIteration", [test]), ("def f(x): return x > 0", [test])]
+    )
+    assert lazy.fraction == 0.0
+    assert honest.fraction == 1.0
 
 
 def test_state_left_by_a_program_does_not_reach_the_next(verifier):

@@ -262,6 +262,15 @@ def test_without_a_tier_programs_run_only_on_request():
         choose_tier(sandbox.Kernel(False, True, True), "A", allow_unsafe=True)
 
 
+def test_closing_a_worker_twice_closes_no_descriptor_of_another():
+    verifier = Verifier(workers=1)
+    verifier.close()
+    mine = [os.open("/dev/null", os.O_RDONLY) for _ in range(8)]  # the numbers are taken again
+    verifier.close()
+    for fd in mine:
+        os.close(fd)
+
+
 def test_no_programs_and_no_tests(verifier):
     assert verifier.judge([]) == []
     (verdict,) = verifier.judge([(DOUBLE, [])])

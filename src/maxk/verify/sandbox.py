@@ -58,7 +58,7 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
     "getpgrp": (111, None), "getpgid": (121, 155), "getsid": (124, 156), "getrlimit": (97, 163),
 }  # fmt: skip
 
-# allowed only with one of these values in an argument: name: (x86-64, aarch64, argument, values)
+# values of arguments that some further calls are allowed with
 _TCGETS, _FIOCLEX, _FIONCLEX = 0x5401, 0x5451, 0x5450
 _CLONE_THREAD = 0x00010000
 

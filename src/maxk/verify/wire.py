@@ -18,7 +18,6 @@ Lengths and counts are 4 bytes, big-endian. The standard library alone is used: 
 loaded inside the sandbox.
 """
 
-import builtins
 import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -180,18 +179,24 @@ def decode(data: bytes) -> Any:
     return value
 
 
-def rebuilt(value: Any, handles: Callable[[Handle], Any] = lambda handle: handle) -> Any:
-    """The value with sets, dicts and handled objects put back; done inside the sandbox only."""
-    if isinstance(value, Handle):
-        return handles(value)
-    if isinstance(value, Builtin):
-        return getattr(builtins, value.name)
+def refused(reference: "Handle | Builtin") -> Any:
+    raise MalformedError(f"{reference} where a plain value was due")
+
+
+def rebuilt(value: Any, resolve: Callable[[Handle | Builtin], Any] = refused) -> Any:
+    """The value with its sets and dicts made again; done inside the sandbox only.
+
+    `resolve` says what a handle or a name stands for. It has to refuse what the other side has no
+    business to send: `exit`, sent by a program in the place of its function, would end its test.
+    """
+    if isinstance(value, Handle | Builtin):
+        return resolve(value)
     if isinstance(value, Members):
-        return value.kind(rebuilt(item, handles) for item in value.items)
+        return value.kind(rebuilt(item, resolve) for item in value.items)
     if isinstance(value, Pairs):
-        return {rebuilt(k, handles): rebuilt(v, handles) for k, v in value.items}
+        return {rebuilt(k, resolve): rebuilt(v, resolve) for k, v in value.items}
     if isinstance(value, list | tuple):
-        return type(value)(rebuilt(item, handles) for item in value)
+        return type(value)(rebuilt(item, resolve) for item in value)
     return value
 
 

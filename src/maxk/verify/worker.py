@@ -49,6 +49,7 @@ class Worker:
     def __init__(self, tier: str, limits: Limits) -> None:
         self.limits = limits
         self.job = 0
+        self.closed = False
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.process = subprocess.Popen(
             [sys.executable, "-s", "-P", str(_ZYGOTE), str(theirs.fileno()), tier],
@@ -70,7 +71,10 @@ class Worker:
             raise
 
     def close(self) -> None:
-        """End the zygote and every child of it."""
+        """End the zygote and every child of it. A second call does nothing."""
+        if self.closed:
+            return
+        self.closed = True  # the numbers of its descriptors may be someone else's from here on
         with contextlib.suppress(OSError):
             self.control.close()
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -78,9 +82,8 @@ class Worker:
         self.process.wait()
         if self.process.stderr:
             self.process.stderr.close()
-        for fd in (self.stdin, self.stdout):
-            with contextlib.suppress(OSError):
-                os.close(fd)
+        os.close(self.stdin)
+        os.close(self.stdout)
 
     def judge(self, program: str, tests: list[Test], isolate: str = "program") -> list[TestResult]:
         """The result of every test, in order.

@@ -221,15 +221,13 @@ class Program:
                 exec(compile(text, "<program>", "exec"), Names(self, function))
                 reply = b"."
             elif kind == b"G":
-                step = wire.rebuilt(wire.decode(body), lambda h: self.objects[h.number])
+                step = wire.rebuilt(wire.decode(body), self.referred)
                 reply = b"=" + self.handed_out(self.asked(*step))
             else:
                 function, args = wire.rebuilt(wire.decode(body))
                 reply = b"=" + wire.encode(self.call(function, args))
         except MemoryError:
             reply = b"M"
-        except SystemExit:
-            reply = b"."
         except wire.NotPlainError as error:
             reply = b"W" + str(error).encode()
         except BaseException as error:
@@ -308,6 +306,11 @@ class Program:
         args, named = more
         return target(*args, **named)
 
+    def referred(self, reference: typing.Any) -> object:
+        if type(reference) is wire.Builtin:
+            return getattr(builtins, reference.name)
+        return self.objects[reference.number]
+
     def handed_out(self, value: typing.Any) -> bytes:
         """Plain values as they are, the library's kinds of dict as dicts, all else as a handle."""
         if type(value) in (collections.Counter, collections.defaultdict, collections.OrderedDict):
@@ -342,10 +345,20 @@ class Names(dict):
     def ask(self, *request: object) -> object:
         reply = self.program.ask(b"?" + wire.encode(handles(request)))
         if reply[:1] == b"=":
-            return wire.rebuilt(wire.decode(reply[1:]), lambda handle: Remote(self, handle))
+            return wire.rebuilt(wire.decode(reply[1:]), self.referred)
         name = reply[1:].decode().split(" ")[0]
         kind = getattr(builtins, name, RuntimeError)
-        raise kind(name) if issubclass(kind, Exception) else RuntimeError(name)
+        # StopIteration would end a loop of the test early, as if all had been well.
+        proper = isinstance(kind, type) and issubclass(kind, Exception)
+        if not proper or issubclass(kind, StopIteration | StopAsyncIteration):
+            kind = RuntimeError
+        raise kind(name)
+
+    def referred(self, reference: typing.Any) -> object:
+        """Objects of the program, but no names: those of Python are the test's own."""
+        if type(reference) is wire.Handle:
+            return Remote(self, reference)
+        return wire.refused(reference)
 
 
 class Remote:
