@@ -10,7 +10,6 @@ import os
 import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import time
@@ -20,10 +19,8 @@ from pathlib import Path
 from maxk.records import AssertTest, CallTest, Status, StdinTest, Test, TestResult
 from maxk.verify import wire
 from maxk.verify.compare import same_output, same_value
+from maxk.verify.protocol import CPU, EXIT, KILL, LIMITS, MESSAGE, RUN
 
-_RUN, _KILL, _CPU, _EXIT = 1, 2, 3, 4
-_MESSAGE = struct.Struct("=BQqq")
-_LIMITS = struct.Struct("=QQQ")
 _MAX_CALLS = 10_000  # of one assert test
 _ZYGOTE = Path(__file__).with_name("zygote.py")
 
@@ -65,7 +62,7 @@ class Worker:
         self.stdin = os.memfd_create("stdin", os.MFD_CLOEXEC)
         self.stdout = os.memfd_create("stdout", os.MFD_CLOEXEC)
         try:
-            self._receive(_RUN, 30.0)
+            self._receive(RUN, 30.0)
         except WorkerFailed:
             self.close()
             raise
@@ -121,7 +118,7 @@ class Worker:
     def send(self, kind: int, job: int, more: bytes = b"", fds: tuple[int, ...] = ()) -> None:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         try:
-            self.control.sendmsg([_MESSAGE.pack(kind, job, 0, 0) + more], rights)
+            self.control.sendmsg([MESSAGE.pack(kind, job, 0, 0) + more], rights)
         except OSError as error:
             raise WorkerFailed(f"the zygote is gone: {error}") from None
 
@@ -139,9 +136,9 @@ class Worker:
     def _receive(self, expected: int | None, seconds: float) -> tuple[int, int, int, int]:
         ready, _, _ = select.select([self.control], [], [], seconds)
         data = self.control.recv(256) if ready else b""
-        if len(data) != _MESSAGE.size:
+        if len(data) != MESSAGE.size:
             raise WorkerFailed("the zygote does not answer" + self._last_words())
-        message = _MESSAGE.unpack(data)
+        message = MESSAGE.unpack(data)
         if expected is not None and message[0] != expected:
             raise WorkerFailed(f"the zygote answered {message[0]} instead of {expected}")
         return message
@@ -161,11 +158,11 @@ class Child:
         self.job = worker.job
         self.socket, theirs = socket.socketpair()
         total = int(limits.cpu_seconds * (tests + 1)) + 5
-        sizes = _LIMITS.pack(total, limits.memory_bytes, limits.output_bytes)
+        sizes = LIMITS.pack(total, limits.memory_bytes, limits.output_bytes)
         try:
             with theirs:
                 fds = (theirs.fileno(), worker.stdin, worker.stdout)
-                worker.send(_RUN, self.job, sizes, fds)
+                worker.send(RUN, self.job, sizes, fds)
         except WorkerFailed:
             self.socket.close()
             raise
@@ -178,7 +175,7 @@ class Child:
         """Kill it and wait until it is gone: nothing of it may meet the next program."""
         self.socket.close()
         if self.ended is None:
-            self.ended, _ = self.worker.ask(_KILL, self.job, _EXIT)
+            self.ended, _ = self.worker.ask(KILL, self.job, EXIT)
 
     def compile(self, program: str) -> TestResult | None:
         """None if the program compiles, else the result of all its tests."""
@@ -269,7 +266,7 @@ class Child:
     def seconds(self) -> float:
         """CPU seconds since the last call."""
         if self.ended is None:
-            total = self.worker.ask(_CPU, self.job, _CPU)[0] / 1e9
+            total = self.worker.ask(CPU, self.job, CPU)[0] / 1e9
             used, self.used = max(total - self.used, 0.0), total
             return used
         return 0.0
@@ -286,7 +283,7 @@ class Child:
         while True:
             now = time.monotonic()
             if now >= check:
-                cpu = self.worker.ask(_CPU, self.job, _CPU)[0] / 1e9 - self.used
+                cpu = self.worker.ask(CPU, self.job, CPU)[0] / 1e9 - self.used
                 if cpu >= limits.cpu_seconds or now >= deadline:
                     self.close()
                     what = "CPU" if cpu >= limits.cpu_seconds else "wall clock"
@@ -317,8 +314,8 @@ class Child:
 
     def died(self) -> TestResult:
         """The socket is closed: the process is gone, or will be now."""
-        self.worker.send(_KILL, self.job)
-        self.ended, nanoseconds = self.worker.wait(_EXIT, self.job)
+        self.worker.send(KILL, self.job)
+        self.ended, nanoseconds = self.worker.wait(EXIT, self.job)
         seconds = max(nanoseconds / 1e9 - self.used, 0.0)
         if os.WIFSIGNALED(self.ended):
             number = os.WTERMSIG(self.ended)

@@ -25,7 +25,6 @@ import resource
 import select
 import signal
 import socket
-import struct
 import sys
 import time
 import traceback
@@ -35,6 +34,14 @@ import typing
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import sandbox  # pyright: ignore[reportMissingImports]
 import wire  # pyright: ignore[reportMissingImports]
+from protocol import (  # pyright: ignore[reportMissingImports]
+    CPU,
+    EXIT,
+    KILL,
+    LIMITS,
+    MESSAGE,
+    RUN,
+)
 
 del sys.path[0]
 
@@ -44,9 +51,6 @@ fractions functools hashlib heapq itertools json math numbers operator queue ran
 statistics string struct textwrap threading typing unicodedata
 """
 
-RUN, KILL, CPU, EXIT = 1, 2, 3, 4
-MESSAGE = struct.Struct("=BQqq")  # kind, job, two numbers
-LIMITS = struct.Struct("=QQQ")  # CPU seconds in all, bytes of memory, bytes of output
 CHANNEL, IN, OUT = 40, 41, 42  # descriptors of a child: the judge, and stdin and stdout once more
 
 
