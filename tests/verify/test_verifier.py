@@ -283,3 +283,126 @@ def test_wrong_arguments_are_named():
         Verifier(workers=0)
     with pytest.raises(ValueError, match="kind='half' is unknown"):
         Verdict((TestResult(Status.PASSED),), "A").reward("half")  # pyright: ignore[reportArgumentType]
+
+
+def test_threads_may_share_a_verifier(verifier):
+    results = {}
+
+    def judge(number: int) -> None:
+        jobs = [(f"print({number} * {i})", [StdinTest("", str(number * i))]) for i in range(20)]
+        results[number] = [v.fraction for v in verifier.judge(jobs)]
+
+    threads = [threading.Thread(target=judge, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {number: [1.0] * 20 for number in range(4)}
+
+
+def test_a_fork_of_the_process_may_not_use_its_verifier(verifier):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            verifier.judge([(DOUBLE, TESTS)])
+        except RuntimeError as error:
+            os._exit(7 if "make a Verifier in each process" in str(error) else 8)
+        os._exit(9)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+    assert verifier.judge([(DOUBLE, TESTS)])[0].passed
+
+
+def test_a_closed_verifier_says_so():
+    with Verifier(workers=1) as closed:
+        pass
+    with pytest.raises(RuntimeError, match="this Verifier is closed"):
+        closed.judge([(DOUBLE, TESTS)])
+
+
+def test_a_process_with_thousands_of_descriptors_can_judge():
+    # select() knows descriptors below 1024 only.
+    code = (
+        "import os, resource\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))\n"
+        "held = [os.open('/dev/null', os.O_RDONLY) for _ in range(1500)]\n"
+        "from maxk.records import StdinTest\n"
+        "from maxk.verify import Verifier\n"
+        "with Verifier(workers=1) as v:\n"
+        f"    print(v.judge([({DOUBLE!r}, [StdinTest('2', '4')])])[0].fraction)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stdout == "1.0\n", run.stderr
+
+
+def test_verdicts_are_reported_as_they_come(verifier):
+    seen = {}
+    jobs = [(f"print({i})", [StdinTest("", str(i % 3))]) for i in range(20)]
+    verdicts = verifier.judge(jobs, done=seen.__setitem__)
+    assert [seen[i] for i in range(20)] == verdicts
+
+
+def test_an_error_in_the_callback_is_raised_and_the_verifier_goes_on(verifier):
+    def fail(i, verdict):
+        raise KeyError(i)
+
+    with pytest.raises(KeyError):
+        verifier.judge([(DOUBLE, TESTS)] * 4, done=fail)
+    assert verifier.judge([(DOUBLE, TESTS)])[0].passed
+
+
+def test_arguments_that_no_program_could_be_given_are_named(verifier):
+    import numpy as np
+
+    for bad in (np.arange(3), bytearray(b"a"), object()):
+        with pytest.raises(ValueError, match=r"args=.* of a CallTest: a .* is not a plain value"):
+            verifier.judge([("def f(x): return 1", [CallTest("f", (bad,), 1)])])
+
+
+def test_one_list_in_two_places_arrives_as_two(verifier):
+    row = [0, 0]
+    program = "def f(grid):\n    grid[0][0] = 1\n    return grid"
+    test = CallTest("f", ([row, row],), [[1, 0], [0, 0]])
+    assert verifier.judge([(program, [test])])[0].passed
+
+
+def test_tests_made_on_the_fly_are_never_mistaken_for_each_other(verifier):
+    class Lazy(list):
+        """A new object at every reading, so that addresses are used again."""
+
+        def __init__(self, i: int) -> None:
+            super().__init__([i])
+
+        def __iter__(self):
+            i = self[0]
+            return (CallTest("f", (i + j,), i + j) for j in range(3))
+
+    jobs = [("def f(x): return x", Lazy(10 * i)) for i in range(50)]
+    assert all(verdict.passed for verdict in verifier.judge(jobs))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has another user to become")
+@pytest.mark.parametrize("tier", [t for t in "AB" if t == "B" or sandbox.probe().tier == "A"])
+def test_root_becomes_a_real_other_user(tier):
+    if tier == "B" and sandbox.closed_directories():
+        pytest.skip("only with mounts of its own can another user reach this Python")
+    with Verifier(workers=1, tier=tier) as v:
+        program = "import time\nprint(input())\ntime.sleep(1.5)"
+        thread = threading.Thread(target=v.judge, args=([(program, [StdinTest("x", "x")])],))
+        thread.start()
+        time.sleep(0.7)
+        users = uids_below(v.workers[0].process.pid)
+        thread.join()
+    assert users
+    assert all(ids == {65534} for ids in users), users
+
+
+def uids_below(pid: int) -> list[set[int]]:
+    """Real, effective, saved and file-system uid, seen from outside, of a process's descendants."""
+    out = []
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        children = file.read().split()
+    for child in children:
+        with open(f"/proc/{child}/status") as file:
+            line = next(line for line in file if line.startswith("Uid:"))
+        out += [set(map(int, line.split()[1:])), *uids_below(int(child))]
+    return out

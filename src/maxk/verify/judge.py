@@ -3,12 +3,12 @@
 import os
 import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from maxk.records import Test, Verdict
 from maxk.verify import sandbox
-from maxk.verify.worker import Limits, Worker, WorkerFailed
+from maxk.verify.worker import Limits, Memo, Worker, WorkerFailed
 
 
 class Verifier:
@@ -32,19 +32,24 @@ class Verifier:
     ) -> None:
         """Start the jails.
 
-        workers: how many programs run at once; default, one per core. isolate: "test" gives every
+        workers: how many programs run at once; default, two per core, since each waits for the
+        judge part of its time. isolate: "test" gives every
         test a process of its own. tier: ask for less than this machine has. allow_unsafe: where the
         kernel has no tier, run programs under resource limits alone instead of raising an error.
         """
         self.tier = choose_tier(sandbox.probe(), tier, allow_unsafe)
         self.limits, self.isolate = limits, isolate
-        count = os.cpu_count() or 1 if workers is None else workers
+        count = 2 * len(os.sched_getaffinity(0)) if workers is None else workers
         if count < 1:
             raise ValueError(f"workers={workers} must be at least 1")
         self.workers: list[Worker] = []
+        self.turn = threading.Lock()
+        self.process, self.closed = os.getpid(), False
         try:
             for _ in range(count):
                 self.workers.append(Worker(self.tier, limits))
+            for worker in self.workers:
+                worker.ready()
         except BaseException:
             self.close()
             raise
@@ -56,16 +61,42 @@ class Verifier:
         self.close()
 
     def close(self) -> None:
+        self.closed = True
         for worker in self.workers:
             worker.close()
 
-    def judge(self, jobs: Sequence[tuple[str, Sequence[Test]]]) -> list[Verdict]:
-        """A verdict for every (program, tests), in order."""
+    def judge(
+        self,
+        jobs: Sequence[tuple[str, Sequence[Test]]],
+        done: Callable[[int, Verdict], None] | None = None,
+    ) -> list[Verdict]:
+        """A verdict for every (program, tests), in order.
+
+        done: called with the number of a job and its verdict as soon as there is one, by one thread
+        at a time. Several threads may share a Verifier; their calls take turns.
+        """
+        if self.closed:
+            raise RuntimeError("this Verifier is closed; make a new one")
+        if os.getpid() != self.process:
+            raise RuntimeError(
+                f"this Verifier was made in process {self.process} and this is a fork of it, "
+                f"{os.getpid()}; make a Verifier in each process that judges"
+            )
+        with self.turn:
+            return self._judge(jobs, done or (lambda i, verdict: None))
+
+    def _judge(
+        self,
+        jobs: Sequence[tuple[str, Sequence[Test]]],
+        done: Callable[[int, Verdict], None],
+    ) -> list[Verdict]:
         todo: queue.SimpleQueue[int] = queue.SimpleQueue()
         for i in range(len(jobs)):
             todo.put(i)
         verdicts: list[Verdict | None] = [None] * len(jobs)
         faults: list[BaseException] = []
+        memo: Memo = {}
+        reporting = threading.Lock()
 
         def work(slot: int) -> None:
             while not faults:
@@ -74,29 +105,52 @@ class Verifier:
                 except queue.Empty:
                     return
                 try:
-                    verdicts[i] = self._judge_one(slot, *jobs[i])
+                    program, tests = jobs[i]
+                    verdict = verdicts[i] = self._judge_one(slot, program, tests, memo, faults)
+                    with reporting:
+                        done(i, verdict)
                 except BaseException as error:
                     faults.append(error)
 
-        threads = [threading.Thread(target=work, args=(s,)) for s in range(len(self.workers))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        count = min(len(self.workers), len(jobs))
+        threads = [threading.Thread(target=work, args=(slot,)) for slot in range(count)]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        except BaseException as error:  # Ctrl-C: do not wait for what runs, and leave nothing
+            faults.append(error)
+            for worker in self.workers:
+                worker.process.kill()
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join()
+            raise
         if faults:
             raise faults[0]
         return [v for v in verdicts if v is not None]
 
-    def _judge_one(self, slot: int, program: str, tests: Sequence[Test]) -> Verdict:
+    def _judge_one(
+        self,
+        slot: int,
+        program: str,
+        tests: Sequence[Test],
+        memo: Memo,
+        faults: list[BaseException],
+    ) -> Verdict:
+        """One verdict. A jail that fails is replaced, twice, unless all is being given up."""
         for attempt in range(3):
             try:
-                results = self.workers[slot].judge(program, list(tests), self.isolate)
+                if self.workers[slot].closed:
+                    self.workers[slot] = Worker(self.tier, self.limits)
+                    self.workers[slot].ready()
+                results = self.workers[slot].judge(program, list(tests), self.isolate, memo)
                 return Verdict(tuple(results), self.tier)
             except WorkerFailed:
                 self.workers[slot].close()
-                if attempt == 2:
+                if attempt == 2 or faults:
                     raise
-                self.workers[slot] = Worker(self.tier, self.limits)
         raise AssertionError("unreachable")
 
 

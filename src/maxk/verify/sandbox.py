@@ -10,13 +10,14 @@ alone is used: this file is loaded inside the sandbox.
 
 import ctypes
 import errno
+import functools
 import os
 import platform
 import resource
 import struct
 import sys
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -63,58 +64,75 @@ _TCGETS, _FIOCLEX, _FIONCLEX = 0x5401, 0x5451, 0x5450
 _CLONE_THREAD = 0x00010000
 
 
-def _filter(pid: int) -> bytes:
-    """The seccomp program: allow the calls above, refuse the rest with EPERM."""
+_Step = tuple[int, int, int, int]  # operation, jump if true, jump if false, value
+_LOAD, _EQUAL, _FROM, _ANY_BIT, _ANSWER = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EPERM
+_MISSING = 0x00050000 | errno.ENOSYS
+_YES: _Step = (_ANSWER, 0, 0, _ALLOW)
+
+
+def _search(answers: list[tuple[int, int]]) -> list[_Step]:
+    """Binary search. answers: (first number, answer for it and those up to the next), sorted.
+
+    Not one test after another, because the kernel walks through the filter for every call there is
+    whenever a process takes it on, and each program is a process.
+    """
+    if len(answers) == 1:
+        return [(_ANSWER, 0, 0, answers[0][1])]
+    half = len(answers) // 2
+    below, above = _search(answers[:half]), _search(answers[half:])
+    return [(_FROM, len(below), 0, answers[half][0]), *below, *above]
+
+
+@functools.cache
+def call_filter() -> tuple[Any, Any, int]:
+    """The seccomp program: allow the calls above, refuse the rest with EPERM.
+
+    The buffer it is in, the header that points there, and the place in the buffer of the process's
+    own number, which `restrict_calls` fills in.
+    """
     machine = platform.machine()
     column = {"x86_64": 0, "aarch64": 1}[machine]
-    allow, refuse = 0x7FFF0000, 0x00050000 | errno.EPERM
-    kill, missing = 0x80000000, 0x00050000 | errno.ENOSYS
-    load, equal, above, any_bit, answer = 0x20, 0x15, 0x35, 0x45, 0x06
-    code: list[tuple[int, int, int, int]] = []
 
-    def step(op: int, value: int, yes: int = 0, no: int = 0) -> None:
-        code.append((op, yes, no, value))
+    def when(call: tuple[int, int], *body: _Step) -> list[_Step]:
+        return [(_EQUAL, 0, len(body), call[column]), *body]
 
-    def when(call: tuple[int | None, int | None], *body: tuple[int, int, int, int]) -> None:
-        number = call[column]
-        if number is not None:
-            step(equal, number, 0, len(body))
-            code.extend(body)
-
-    def argument_is(
-        index: int, values: Iterable[int], op: int = equal
-    ) -> list[tuple[int, int, int, int]]:
+    def argument_is(index: int, values: list[int], op: int = _EQUAL) -> list[_Step]:
         """Allow if the low half of an argument is one of the values; refuse otherwise."""
-        values = list(values)
         tests = [(op, len(values) - i, 0, value) for i, value in enumerate(values)]
-        return [(load, 0, 0, 16 + 8 * index), *tests, (answer, 0, 0, refuse), (answer, 0, 0, allow)]
+        return [(_LOAD, 0, 0, 16 + 8 * index), *tests, (_ANSWER, 0, 0, _REFUSE), _YES]
 
-    step(load, 4)  # architecture: a 32-bit call has other numbers
-    step(equal, _AUDIT_ARCH[machine], 1, 0)
-    step(answer, kill)
-    step(load, 0)  # number of the call
-    step(above, 0x40000000, 0, 1)  # x32 calls carry this bit
-    step(answer, kill)
-    for call in _CALLS.values():
-        when(call, (answer, 0, 0, allow))
-    when((435, 435), (answer, 0, 0, missing))  # clone3 hides its flags; glibc then takes clone
-    when((56, 220), *argument_is(0, [_CLONE_THREAD], any_bit))  # clone: threads, no processes
-    when((16, 29), *argument_is(1, [_TCGETS, _FIOCLEX, _FIONCLEX]))  # ioctl: isatty, close-on-exec
-    when((234, 131), *argument_is(0, [pid]))  # tgkill: abort() and raise() reach itself alone
-    when((302, 261), *argument_is(0, [0]))  # prlimit64: its own limits, which are at the maximum
-    step(answer, refuse)
-    return b"".join(struct.pack("=HBBI", op, yes, no, value) for op, yes, no, value in code)
+    numbers = {n for call in _CALLS.values() if (n := call[column]) is not None}
+    edges = sorted(numbers | {n + 1 for n in numbers})
+    answers = [(n, _ALLOW if n in numbers else _REFUSE) for n in edges]
+    answers = [a for a, b in zip(answers, [(0, 0), *answers], strict=False) if a[1] != b[1]]
+    code: list[_Step] = [
+        (_LOAD, 0, 0, 4),  # architecture: a 32-bit call has other numbers
+        (_EQUAL, 1, 0, _AUDIT_ARCH[machine]),
+        (_ANSWER, 0, 0, _KILL),
+        (_LOAD, 0, 0, 0),  # number of the call
+        (_FROM, 0, 1, 0x40000000),  # x32 calls carry this bit
+        (_ANSWER, 0, 0, _KILL),
+        *when((234, 131), *argument_is(0, [0])),  # tgkill: abort() and raise() reach itself alone
+        *when((435, 435), (_ANSWER, 0, 0, _MISSING)),  # clone3 hides its flags; glibc takes clone
+        *when((56, 220), *argument_is(0, [_CLONE_THREAD], _ANY_BIT)),  # clone: no processes
+        *when((16, 29), *argument_is(1, [_TCGETS, _FIOCLEX, _FIONCLEX])),  # ioctl
+        *when((302, 261), *argument_is(0, [0])),  # prlimit64: its own, which are at the maximum
+        *_search([(0, _REFUSE), *answers]),
+    ]
+    program = b"".join(struct.pack("=HBBI", *step) for step in code)
+    buffer = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("=H6xQ", len(code), ctypes.addressof(buffer))
+    return buffer, ctypes.create_string_buffer(header, len(header)), 8 * 8 + 4
 
 
 def restrict_calls() -> None:
     """Seccomp: from here on only the calls of a program that computes, reads and prints."""
-    program = _filter(os.getpid())
-    buffer = ctypes.create_string_buffer(program)
-    header = struct.pack("=H6xQ", len(program) // 8, ctypes.addressof(buffer))
+    buffer, header, pid_at = call_filter()
+    struct.pack_into("=I", buffer, pid_at, os.getpid())
     _no_new_privileges()
     # All threads of the process, should there be more than this one (SECCOMP_FILTER_FLAG_TSYNC).
-    number = 317 if platform.machine() == "x86_64" else 277
-    _call(number, 1, 1, ctypes.create_string_buffer(header))
+    _call(317 if platform.machine() == "x86_64" else 277, 1, 1, header)
 
 
 # --- files ---------------------------------------------------------------------------------------
@@ -125,6 +143,11 @@ _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
 def landlock_abi() -> int:
     """Version of Landlock in this kernel; 0 if it has none or has it switched off."""
     return max(_libc.syscall(444, None, ctypes.c_size_t(0), ctypes.c_uint(1)), 0)
+
+
+def landlock_error() -> int:
+    """The error number with which the kernel refuses Landlock; 0 if it does not."""
+    return 0 if landlock_abi() else ctypes.get_errno()
 
 
 def restrict_files(readable: Iterable[str]) -> None:
@@ -178,10 +201,15 @@ _NAMESPACES = {
 
 
 def enter_namespaces() -> None:
-    """Own user, mount, process, network, IPC, host-name and cgroup namespaces.
+    """Own mount, process, network, IPC, host-name and cgroup namespaces.
 
-    The process namespace begins with the next child. No capability is kept over anything outside.
+    The process namespace begins with the next child. Whoever is not root gets them by way of a user
+    namespace. No capability is kept over anything outside.
     """
+    if os.geteuid() == 0:
+        if _libc.unshare(ctypes.c_int(sum(_NAMESPACES.values()) - _NAMESPACES["user"])) == 0:
+            return
+        become_nobody()  # a container's root, who may do less than a user
     uid, gid = os.geteuid(), os.getegid()
     if _libc.unshare(ctypes.c_int(sum(_NAMESPACES.values()))) != 0:
         raise OSError(ctypes.get_errno(), "user namespaces are not available")
@@ -206,7 +234,6 @@ def become_nobody() -> None:
 
     Uid 0 without capabilities can open what root owns and nothing else, and Landlock comes on top.
     """
-
     existing = [path for path in sys.path if os.access(path, os.R_OK)]
 
     def still_readable() -> None:
@@ -216,6 +243,51 @@ def become_nobody() -> None:
 
     if os.geteuid() == 0 and _works(still_readable):
         _set_ids()
+
+
+def closed_directories() -> dict[str, list[str]]:
+    """Directories that not every user may enter, and what Python needs beneath them."""
+    closed: dict[str, list[str]] = {}
+    for path in dict.fromkeys(map(os.path.realpath, python_paths())):
+        parents = [path[:i] for i in range(1, len(path)) if path[i] == "/"]
+        if os.path.exists(path):
+            wall = next((p for p in parents if not os.stat(p).st_mode & 0o001), None)
+            if wall is not None:
+                closed.setdefault(wall, []).append(path)
+    return closed
+
+
+def clear_the_way() -> None:
+    """For root, in a mount namespace of its own: let every user reach Python's library.
+
+    A Python below /root is out of reach for others. So an empty directory that all may enter is
+    mounted over the one that is closed, and in it, at their old places, what Python needs.
+    """
+    closed = closed_directories()
+    if not closed:
+        return
+    recursive, nosuid_nodev = 1 << 14, 0b110
+    private, bind = 1 << 18 | recursive, 1 << 12 | recursive
+    _mount("none", "/", None, private)
+    for wall, paths in closed.items():
+        held = {path: os.open(path, os.O_PATH) for path in paths}
+        _mount("tmpfs", wall, "tmpfs", nosuid_nodev, "mode=755,size=1m")
+        for path, fd in sorted(held.items()):
+            if os.path.exists(path):  # inside one that is there already
+                continue
+            if os.path.isdir(f"/proc/self/fd/{fd}"):
+                os.makedirs(path)
+            else:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                open(path, "x").close()
+            _mount(f"/proc/self/fd/{fd}", path, None, bind)
+            os.close(fd)
+
+
+def _mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:
+    text = [None if t is None else t.encode() for t in (source, target, kind, data)]
+    if _libc.mount(text[0], text[1], text[2], ctypes.c_ulong(flags), text[3]) != 0:
+        raise OSError(ctypes.get_errno(), f"mount {target}")
 
 
 def _set_ids() -> None:

@@ -69,53 +69,50 @@ def encode(value: Any, max_bytes: int = MAX_BYTES) -> bytes:
     b'l\\x00\\x00\\x00\\x02i\\x00\\x00\\x00\\x01\\x01s\\x00\\x00\\x00\\x01a'
     """
     parts: list[bytes] = []
-    size = 0
-
-    def put(*pieces: bytes) -> None:
-        nonlocal size
-        size += sum(map(len, pieces))
-        if size > max_bytes:
-            raise NotPlainError(f"more than {max_bytes} bytes")
-        parts.extend(pieces)
 
     def write(x: Any, depth: int) -> None:
         kind = type(x)
-        if depth > MAX_DEPTH:
-            raise NotPlainError(f"nested more than {MAX_DEPTH} deep")
-        if x is None:
-            put(b"N")
-        elif kind is bool:
-            put(b"T" if x else b"F")
-        elif kind is int:
+        if kind is int:
             data = x.to_bytes(x.bit_length() // 8 + 1, "big", signed=True)
-            put(b"i", _length(data), data)
-        elif kind is float:
-            put(b"f", struct.pack(">d", x))
-        elif kind is complex:
-            put(b"c", struct.pack(">dd", x.real, x.imag))
+            parts.append(b"i" + _length(data) + data)
         elif kind is str:
             data = x.encode("utf-8", "surrogatepass")
-            put(b"s", _length(data), data)
+            parts.append(b"s" + _length(data) + data)
+        elif x is None:
+            parts.append(b"N")
+        elif kind is bool:
+            parts.append(b"T" if x else b"F")
+        elif kind is float:
+            parts.append(b"f" + struct.pack(">d", x))
+        elif kind in _SEQUENCES or kind is dict:
+            if depth == MAX_DEPTH:
+                raise NotPlainError(f"nested more than {MAX_DEPTH} deep")
+            if len(parts) + len(x) > max_bytes:  # what is left is a byte each, at the least
+                raise NotPlainError(f"more than {max_bytes} bytes")
+            if kind is dict:
+                parts.append(b"d" + _length(x))
+                for key, item in x.items():
+                    write(key, depth + 1)
+                    write(item, depth + 1)
+            else:
+                parts.append(_SEQUENCES[kind] + _length(x))
+                for item in x:
+                    write(item, depth + 1)
+        elif kind is complex:
+            parts.append(b"c" + struct.pack(">dd", x.real, x.imag))
         elif kind is bytes:
-            put(b"b", _length(x), x)
+            parts.append(b"b" + _length(x) + x)
         elif kind is Handle:
-            put(b"h", x.number.to_bytes(8, "big"))
+            parts.append(b"h" + x.number.to_bytes(8, "big"))
         elif kind is Builtin:
             data = x.name.encode()
-            put(b"n", _length(data), data)
-        elif kind is dict:
-            put(b"d", _length(x))
-            for key, item in x.items():
-                write(key, depth + 1)
-                write(item, depth + 1)
-        elif kind in _SEQUENCES:
-            put(_SEQUENCES[kind], _length(x))
-            for item in x:
-                write(item, depth + 1)
+            parts.append(b"n" + _length(data) + data)
         else:
             raise NotPlainError(f"a {kind.__name__} is not a plain value")
 
     write(value, 0)
+    if sum(map(len, parts)) > max_bytes:
+        raise NotPlainError(f"more than {max_bytes} bytes")
     return b"".join(parts)
 
 

@@ -20,13 +20,12 @@ import contextlib
 import gc
 import importlib
 import io
+import marshal
 import os
 import resource
-import select
 import signal
 import socket
 import sys
-import time
 import traceback
 import types
 import typing
@@ -34,14 +33,7 @@ import typing
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import sandbox  # pyright: ignore[reportMissingImports]
 import wire  # pyright: ignore[reportMissingImports]
-from protocol import (  # pyright: ignore[reportMissingImports]
-    CPU,
-    EXIT,
-    KILL,
-    LIMITS,
-    MESSAGE,
-    RUN,
-)
+from protocol import EXIT, KILL, MESSAGE, RUN  # pyright: ignore[reportMissingImports]
 
 del sys.path[0]
 
@@ -56,111 +48,97 @@ CHANNEL, IN, OUT = 40, 41, 42  # descriptors of a child: the judge, and stdin an
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
+    tier = sys.argv[2]
+    memory, output = map(int, sys.argv[3:])
     for name in COMMON.split():
         importlib.import_module(name)
-    sandbox.become_nobody()
-    if sys.argv[2] == "A":
+    os.chdir("/")
+    if tier == "A":
         sandbox.enter_namespaces()
         init = os.fork()  # the first child is process 1 of the new namespace
         if init:
             control.close()
             os.waitpid(init, 0)
             return
+        if os.geteuid() == 0:
+            with contextlib.suppress(OSError):
+                sandbox.clear_the_way()
+    sandbox.become_nobody()
+    if tier == "A":  # after the change of user, which undoes it; B sees the end of the channel
         sandbox.die_with_parent()
     sandbox.drop_capabilities()
     sandbox.not_dumpable()
+    # What all children need alike is done once, here, and inherited.
+    with open("/proc/self/statm") as file:
+        own_memory = int(file.read().split()[0]) * resource.getpagesize()
+    if tier in "AB":
+        sandbox.restrict_files(sandbox.python_paths())
+        sandbox.call_filter()
+    sandbox.limit(resource.RLIMIT_AS, own_memory + memory)
+    sandbox.limit(resource.RLIMIT_FSIZE, output)
+    sandbox.limit(resource.RLIMIT_NOFILE, 64)
+    rehearse()
     gc.collect()
     gc.freeze()
-    serve_judge(control)
+    serve_judge(control, locked=tier in "AB")
 
 
-def serve_judge(control: socket.socket) -> None:
-    """Fork, kill and reap until the judge is gone; then take all children along."""
+def rehearse() -> None:
+    """Use what every child will use, so that it finds it warm: parser, interpreter, encoder."""
+    program = Program(-1)
+    for _ in range(20):
+        program.code = compile("class A: pass\ndef f(x): return [x, 'a', 1.5]", "<program>", "exec")
+        program.names = program.fresh()
+        exec(program.code, program.names)
+        program.called(*marshal.loads(marshal.dumps(("f", (1,)), 2)))
+
+
+def serve_judge(control: socket.socket, locked: bool) -> None:
+    """Fork and kill as the judge says, until it is gone; then take all children along."""
     jobs: dict[int, int] = {}  # job -> process
-    woken, wake = os.pipe()
-    os.set_blocking(woken, False)
-    os.set_blocking(wake, False)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    control.send(MESSAGE.pack(RUN, 0, os.getpid(), 0))  # ready
+    control.send(MESSAGE.pack(RUN, 0, 0, 0))  # ready
     while True:
-        ready, _, _ = select.select([control, woken], [], [])
-        if woken in ready:
-            with contextlib.suppress(BlockingIOError):
-                os.read(woken, 4096)
-        reap(control, jobs)
-        if control in ready:
-            room = socket.CMSG_SPACE(3 * 4)
-            data, ancillary, _, _ = control.recvmsg(256, room)
-            if not data:
-                break
-            kind, job, _, _ = MESSAGE.unpack(data[: MESSAGE.size])
-            if kind == RUN:
-                fds = array.array("i")
-                fds.frombytes(ancillary[0][2])
-                pid = os.fork()
-                if pid == 0:
-                    signal.set_wakeup_fd(-1)
-                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                    become_program(list(fds), *LIMITS.unpack(data[MESSAGE.size :]))
-                jobs[job] = pid
-                for fd in fds:
-                    os.close(fd)
-            elif job in jobs and kind == KILL:
-                os.kill(jobs[job], signal.SIGKILL)
-            elif job in jobs and kind == CPU:
-                control.send(MESSAGE.pack(CPU, job, cpu_nanoseconds(jobs[job]), 0))
+        data, ancillary, _, _ = control.recvmsg(256, socket.CMSG_SPACE(3 * 4))
+        if not data:
+            break
+        kind, job, cpu_seconds, _ = MESSAGE.unpack(data)
+        if kind == RUN:
+            fds = array.array("i")
+            fds.frombytes(ancillary[0][2])
+            pid = os.fork()
+            if pid == 0:
+                become_program(list(fds), cpu_seconds, locked)
+            jobs[job] = pid
+            for fd in fds:
+                os.close(fd)
+        elif kind == KILL:  # or bury, if it is dead already
+            pid = jobs.pop(job)
+            os.kill(pid, signal.SIGKILL)
+            _, status, usage = os.wait4(pid, 0)
+            nanoseconds = int((usage.ru_utime + usage.ru_stime) * 1e9)
+            control.send(MESSAGE.pack(EXIT, job, status, nanoseconds))
     for pid in jobs.values():
         os.kill(pid, signal.SIGKILL)
-
-
-def reap(control: socket.socket, jobs: dict[int, int]) -> None:
-    while True:
-        try:
-            pid, status, usage = os.wait4(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            return
-        for job, process in list(jobs.items()):
-            if process == pid:
-                del jobs[job]
-                nanoseconds = int((usage.ru_utime + usage.ru_stime) * 1e9)
-                control.send(MESSAGE.pack(EXIT, job, status, nanoseconds))
-
-
-def cpu_nanoseconds(pid: int) -> int:
-    """CPU time of a process that has not been reaped; the clock's number is made of its own."""
-    try:
-        return time.clock_gettime_ns((~pid << 3) | 2)
-    except OSError:
-        return 0
+        os.waitpid(pid, 0)
 
 
 # --- from here on, the child: everything below runs beside the stranger's code ------------------
 
 
-def become_program(fds: list[int], cpu_seconds: int, memory: int, output: int) -> None:
+def become_program(fds: list[int], cpu_seconds: int, locked: bool) -> None:
     """Close, limit, lock in; then serve the judge. Does not return."""
     try:
         sandbox.die_with_parent()
-        null = os.open("/dev/null", os.O_WRONLY)
-        wanted = {0: fds[1], 1: fds[2], 2: null, CHANNEL: fds[0], IN: fds[1], OUT: fds[2]}
-        spare = {fd: os.dup(fd) for fd in {*wanted.values()}}
-        for place, fd in wanted.items():
-            os.dup2(spare[fd], place)
+        channel, stdin, stdout = fds
+        null = 1  # the zygote's stdout; none of its descriptors reaches 40
+        for fd, place in (null, 2), (stdin, 0), (stdout, 1), (stdin, IN), (stdout, OUT):
+            os.dup2(fd, place)
+        os.dup2(channel, CHANNEL)
         os.closerange(3, CHANNEL)
-        os.closerange(OUT + 1, 1024)
-        with open("/proc/self/statm") as file:
-            used = int(file.read().split()[0]) * resource.getpagesize()
-        sandbox.limit(resource.RLIMIT_AS, used + memory)
         sandbox.limit(resource.RLIMIT_CPU, cpu_seconds)
-        sandbox.limit(resource.RLIMIT_FSIZE, output)
-        sandbox.limit(resource.RLIMIT_NOFILE, 64)
-        os.chdir("/")
-        if sys.argv[2] in "AB":
-            sandbox.restrict_files(sandbox.python_paths())
+        if locked:
             sandbox.restrict_calls()
+        os.write(CHANNEL, frame(b"R"))  # ready; and so the judge learns the process's number
     except BaseException as error:
         os.write(CHANNEL, frame(b"!" + repr(error).encode()))
         os._exit(70)
@@ -192,23 +170,17 @@ class Program:
 
     def serve(self) -> None:
         while True:
-            header = self.read(4)
-            if header is None:
-                return
-            request = self.read(int.from_bytes(header, "big"))
-            if request is None:
-                return
-            self.answer(request)
+            self.answer(self.request())
 
-    def read(self, n: int) -> bytes | None:
-        parts = []
-        while n:
-            part = os.read(self.fd, min(n, 1 << 20))
+    def request(self) -> bytes:
+        """The next thing the judge says; the end, once it says no more."""
+        data = b""
+        while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
+            part = os.read(self.fd, 1 << 20)
             if not part:
-                return None
-            parts.append(part)
-            n -= len(part)
-        return b"".join(parts)
+                os._exit(0)
+            data += part
+        return data[4:]
 
     def answer(self, request: bytes) -> None:
         try:
@@ -228,8 +200,7 @@ class Program:
                 step = wire.rebuilt(wire.decode(body), self.referred)
                 reply = b"=" + self.handed_out(self.asked(*step))
             else:
-                function, args = wire.rebuilt(wire.decode(body))
-                reply = b"=" + wire.encode(self.call(function, args))
+                reply = self.called(*marshal.loads(body))
         except MemoryError:
             reply = b"M"
         except wire.NotPlainError as error:
@@ -248,11 +219,7 @@ class Program:
     def ask(self, question: bytes) -> bytes:
         """A question of the judge in the middle of a request."""
         self.write(question)
-        header = self.read(4)
-        reply = self.read(int.from_bytes(header, "big")) if header else None
-        if reply is None:
-            os._exit(0)
-        return reply
+        return self.request()
 
     def rewind(self) -> bool:
         try:
@@ -290,14 +257,14 @@ class Program:
             self.names = names
         return self.names
 
-    def call(self, function: str, args: tuple) -> object:
+    def called(self, function: str, args: tuple) -> bytes:
         first, *rest = function.replace("()", "").split(".")
         target = self.globals()[first]
         if rest:
             target = target()
         for name in rest:
             target = getattr(target, name)
-        return target(*args)
+        return b"=" + wire.encode(target(*args))
 
     def asked(self, what: str, target: typing.Any, *more: typing.Any) -> object:
         """One step of test code: a name, an attribute, or a call."""
