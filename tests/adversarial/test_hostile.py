@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
+import maxk
 from maxk.records import AssertTest, CallTest, Status, StdinTest
-from maxk.verify import Limits, Verifier, sandbox
+from maxk.verify import Limits, Verifier, judge, sandbox
 
 TESTS = [StdinTest("3", "6"), StdinTest("5", "10")]
 HONEST = "print(int(input()) * 2)"
@@ -97,6 +98,10 @@ PROGRAMS: dict[str, tuple[str, set[Status]]] = {
     "read /proc": ("print(open('/proc/1/environ').read())", RUNTIME),
     "read the parent's memory": ("import os; open(f'/proc/{os.getppid()}/mem', 'rb')", RUNTIME),
     # the network and the kernel
+    "read the judge's own source": (f"print(open({judge.__file__!r}).read())", RUNTIME),
+    "read the answers of the bundled problems": (
+        f"print(open({os.path.dirname(maxk.__file__) + '/data/starter.jsonl'!r}).read())", RUNTIME),
+    "import the judge": ("import maxk.verify.judge", RUNTIME),
     "TCP": ("import socket; socket.create_connection(('127.0.0.1', 1))", RUNTIME),
     "unix socket": ("import socket; socket.socket(socket.AF_UNIX)", RUNTIME),
     "vsock": ("import socket; socket.socket(40, 1)", RUNTIME),

@@ -233,3 +233,24 @@ with open("/proc/self/status") as file:
 raise OSError(1 + sum(held), '')
 """
     assert outcome(body, inside=True, enter=enter) == 1
+
+
+def test_a_folder_inside_the_library_can_be_hidden(tmp_path):
+    (tmp_path / "library" / "secret" / "deep").mkdir(parents=True)
+    for name in ("open", "secret/deep/answer", "other"):
+        (tmp_path / "library" / name).write_text("x")
+    (tmp_path / "outside").write_text("x")
+    (tmp_path / "library" / "link").symlink_to(tmp_path / "outside")
+    library = str(tmp_path / "library")
+    readable = f"[*sandbox.python_paths(), {library!r}]"
+    enter = f"sandbox.restrict_files({readable}, hidden={library + '/secret'!r})"
+    for name, expected in {
+        "open": 0,
+        "other": 0,
+        "secret/deep/answer": EACCES,
+        "link": EACCES,
+    }.items():
+        body = f"open({library + '/' + name!r}).close()"
+        assert outcome(body, inside=True, enter=enter) == expected, name
+        assert outcome(body, inside=False) == 0
+    assert outcome(f"os.listdir({library!r})", inside=True, enter=enter) == 0

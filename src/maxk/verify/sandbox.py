@@ -16,7 +16,7 @@ import platform
 import resource
 import struct
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -150,10 +150,11 @@ def landlock_error() -> int:
     return 0 if landlock_abi() else ctypes.get_errno()
 
 
-def restrict_files(readable: Iterable[str]) -> None:
+def restrict_files(readable: Iterable[str], hidden: str | None = None) -> None:
     """Landlock: from here on only files beneath these paths can be opened, and only to be read.
 
-    Where the kernel can, TCP, signals to and abstract sockets of processes outside go too.
+    hidden: a folder of which no file can be read, whatever it lies in. Where the kernel can, TCP,
+    signals to and abstract sockets of processes outside go too.
     """
     abi = landlock_abi()
     if abi < 1:
@@ -163,13 +164,13 @@ def restrict_files(readable: Iterable[str]) -> None:
     attributes = struct.pack("=QQQ", fs, 0b11, 0b11)[: 24 if abi >= 6 else 16 if abi >= 4 else 8]
     rules = _call(444, ctypes.create_string_buffer(attributes, len(attributes)), len(attributes), 0)
     try:
-        for path in readable:
+        for path, access in _rules(readable, hidden):
             try:
                 fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
             except FileNotFoundError:
                 continue
             try:
-                access = _READ_FILE | (_READ_DIR if os.path.isdir(path) else 0)
+                access &= _READ_FILE | (_READ_DIR if os.path.isdir(path) else 0)
                 _call(445, rules, 1, ctypes.create_string_buffer(struct.pack("=Qi", access, fd)), 0)
             finally:
                 os.close(fd)
@@ -179,9 +180,28 @@ def restrict_files(readable: Iterable[str]) -> None:
         os.close(rules)
 
 
+def _rules(readable: Iterable[str], hidden: str | None) -> Iterator[tuple[str, int]]:
+    """What to allow.
+
+    A rule holds for all that lies beneath. So folders on the way to what is hidden may be listed
+    and no more, and what else they hold has rules of its own.
+    """
+    for path in readable:
+        place = os.path.realpath(path)
+        common = os.path.commonpath([place, hidden]) if hidden else None
+        if common is None or common not in (place, hidden):
+            yield place, _READ_FILE | _READ_DIR
+        elif common != hidden:
+            yield place, _READ_DIR
+            # Links lead to what has a rule itself, or to where nobody has to go.
+            beneath = (entry.path for entry in os.scandir(place) if not entry.is_symlink())
+            yield from _rules(beneath, hidden)
+
+
 def python_paths() -> list[str]:
     """What an interpreter has to read to import: its library, and the system's shared objects."""
-    paths = {*sys.path, sys.prefix, sys.base_prefix, sys.exec_prefix, "/lib", "/lib64", "/usr/lib"}
+    prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, "/", "/usr"}
+    paths = {*sys.path, *(os.path.join(p, lib) for p in prefixes for lib in ("lib", "lib64"))}
     extra = {
         "/usr/share/zoneinfo",
         "/etc/localtime",

@@ -72,7 +72,9 @@ def main() -> None:
     with open("/proc/self/statm") as file:
         own_memory = int(file.read().split()[0]) * resource.getpagesize()
     if tier in "AB":
-        sandbox.restrict_files(sandbox.python_paths())
+        # Neither how programs are judged nor the problems that come with maxk, answers included.
+        package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+        sandbox.restrict_files(sandbox.python_paths(), hidden=package)
         sandbox.call_filter()
     sandbox.limit(resource.RLIMIT_AS, own_memory + memory)
     sandbox.limit(resource.RLIMIT_FSIZE, output)
