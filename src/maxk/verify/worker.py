@@ -148,7 +148,10 @@ class Worker:
     def _receive(self, expected: int, seconds: float, job: int = 0) -> tuple[int, int]:
         poll = select.poll()  # select() knows descriptors below 1024 only
         poll.register(self.control, select.POLLIN)
-        data = self.control.recv(256) if poll.poll(1000 * seconds) else b""
+        try:
+            data = self.control.recv(256) if poll.poll(1000 * seconds) else b""
+        except ConnectionResetError:  # killed with a message unread
+            data = b""
         if len(data) != MESSAGE.size:
             raise WorkerFailed("the zygote does not answer" + self._last_words())
         kind, about, first, second = MESSAGE.unpack(data)
