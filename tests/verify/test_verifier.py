@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from maxk.records import AssertTest, CallTest, Status, StdinTest, TestResult, Verdict
-from maxk.verify import Limits, Verifier, WorkerFailed, sandbox
+from maxk.verify import Limits, Verifier, WorkerFailed, protocol, sandbox
 from maxk.verify.judge import choose_tier
 
 DOUBLE = "print(int(input()) * 2)"
@@ -399,10 +399,27 @@ def test_root_becomes_a_real_other_user(tier):
 def uids_below(pid: int) -> list[set[int]]:
     """Real, effective, saved and file-system uid, seen from outside, of a process's descendants."""
     out = []
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        children = file.read().split()
-    for child in children:
-        with open(f"/proc/{child}/status") as file:
+    for below in pids_below(pid):
+        with open(f"/proc/{below}/status") as file:
             line = next(line for line in file if line.startswith("Uid:"))
-        out += [set(map(int, line.split()[1:])), *uids_below(int(child))]
+        out.append(set(map(int, line.split()[1:])))
     return out
+
+
+def test_a_zygote_killed_with_a_message_unread_is_a_fault_of_the_machine():
+    with Verifier(workers=1) as v:
+        (worker,) = v.workers
+        below = [worker.process.pid, *pids_below(worker.process.pid)]
+        for pid in below:
+            os.kill(pid, signal.SIGSTOP)
+        worker.send(protocol.KILL, 1)
+        for pid in below:
+            os.kill(pid, signal.SIGKILL)
+        with pytest.raises(WorkerFailed, match="the zygote does not answer"):
+            worker._receive(protocol.EXIT, 10.0, 1)
+
+
+def pids_below(pid: int) -> list[int]:
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        children = [int(child) for child in file.read().split()]
+    return children + [below for child in children for below in pids_below(child)]

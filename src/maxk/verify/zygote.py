@@ -1,15 +1,12 @@
 """The process inside the jail that forks one child per program. Run as a script, never imported.
 
-    python -s -P zygote.py CONTROL_FD TIER
+    python -s -P zygote.py CONTROL_FD TIER BYTES_OF_MEMORY BYTES_OF_OUTPUT
 
 TIER is A (all layers), B (no namespaces) or U (unsafe: limits alone). The zygote loads what
-programs commonly import, once, and then only forks, kills and reaps: it never sees a program or an
-input. The judge speaks with each child over a socket of its own, which it sends here together with
-the child's stdin and stdout, two files in memory that the judge fills and reads.
-
-Control messages (packets): RUN job limits + three descriptors, KILL job, CPU job.
-Answers: CPU job seconds; EXIT job status seconds. A job's number is never used twice, so a late
-kill cannot hit the next program.
+programs commonly import, once, and then only forks and kills: it never sees a program or an input.
+The judge speaks with each child over a socket of its own, which it sends here together with the
+child's stdin and stdout, two files in memory that the judge fills and reads. The messages are in
+protocol.py. A job's number is never used twice, so a late kill cannot hit the next program.
 """
 
 import array
@@ -50,8 +47,13 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     tier = sys.argv[2]
     memory, output = map(int, sys.argv[3:])
+    # What threading and random do after a fork is for processes that have threads, or want other
+    # random numbers than their parent, and would take a tenth of a program's time. Without it a
+    # program that draws random numbers draws the same ones whenever it is judged.
+    register, os.register_at_fork = os.register_at_fork, lambda **_: None
     for name in COMMON.split():
         importlib.import_module(name)
+    os.register_at_fork = register
     os.chdir("/")
     if tier == "A":
         sandbox.enter_namespaces()
@@ -87,12 +89,16 @@ def main() -> None:
 
 def rehearse() -> None:
     """Use what every child will use, so that it finds it warm: parser, interpreter, encoder."""
-    program = Program(-1)
+    judge, ours = socket.socketpair()
+    program = Program(ours.fileno())
+    call = marshal.dumps(("f", ([1],)))
     for _ in range(20):
-        program.code = compile("class A: pass\ndef f(x): return [x, 'a', 1.5]", "<program>", "exec")
-        program.names = program.fresh()
-        exec(program.code, program.names)
-        program.called(*marshal.loads(marshal.dumps(("f", (1,)), 2)))
+        for request in (b"C" + b"class A: pass\ndef f(x): return [x, 'a', 1.5]", b"F" + call):
+            judge.send(frame(request))
+            program.answer(program.request())
+            judge.recv(1000)
+        program.names = None
+    sys.stdin, sys.stdout = sys.__stdin__, sys.__stdout__
 
 
 def serve_judge(control: socket.socket, locked: bool) -> None:
