@@ -27,8 +27,8 @@ def flat(x) -> list[float]:
     return [y for part in x for y in flat(part)] if isinstance(x, list) else [x]
 
 
-def test_the_readme_has_its_three_blocks():
-    assert len(BLOCKS) == 3
+def test_the_readme_has_its_four_blocks():
+    assert len(BLOCKS) == 4
 
 
 def test_every_method_is_in_the_readme_and_in_the_paper_map():
@@ -36,3 +36,15 @@ def test_every_method_is_in_the_readme_and_in_the_paper_map():
     for name in maxk.estimators.METHODS:
         assert f"`{name}`" in readme
         assert name in papers
+
+
+def test_the_tree_has_every_file_of_the_package_and_no_other():
+    text = (ROOT / "README.md").read_text()
+    tree = text[text.index("src/maxk/\n") : text.index("examples/\n")]
+    named = set(re.findall(r"^ +([\w.]+\.(?:py|jsonl|json)) ", tree, re.MULTILINE))
+    there = {
+        path.name
+        for path in (ROOT / "src" / "maxk").rglob("*")
+        if path.suffix in (".py", ".jsonl", ".json") and path.name != "__init__.py"
+    }
+    assert named - {"__init__.py"} == there

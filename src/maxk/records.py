@@ -123,5 +123,21 @@ class Problem:
     origin: str | None = None
     examples: tuple[Test, ...] = ()
     starter: str | None = None  # code the solution has to begin with: a signature, a class
+    preamble: str | None = None  # imports that the data set grants every solution
     time_limit: float | None = None  # seconds a test, as the data set says
     tags: tuple[str, ...] = ()
+
+    def complete(self, program: str) -> str:
+        """A program as it is to be judged: behind the preamble, if there is one."""
+        return (
+            f"{self.preamble.rstrip()}\n\n{program}"
+            if self.preamble and program.strip()
+            else program
+        )
+
+    @property
+    def prompt(self) -> list[dict[str, str]]:
+        """What the model is asked, as chat messages (`maxk.prompts`)."""
+        from maxk.prompts import messages
+
+        return messages(self)

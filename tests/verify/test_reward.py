@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from maxk.records import StdinTest
+from maxk.records import Problem, StdinTest
 from maxk.schema import tests_to_json
 from maxk.verify import Limits, UnitTestReward, Verifier
 
@@ -49,9 +49,16 @@ def test_chat_messages_are_read_from_the_last_one(verifier):
     assert UnitTestReward(verifier)(completions=chats, tests=[COLUMN] * 4) == [1.0, 0.5, 0.0, 0.0]
 
 
-def test_tests_may_come_by_the_id_of_the_problem(verifier):
-    reward = UnitTestReward(verifier, problems={"a": TESTS, "b": [StdinTest("1", "3")]})
-    assert reward(completions=[DOUBLE, DOUBLE], problem=["a", "b"]) == [1.0, 0.0]
+def test_tests_may_come_by_the_id_of_the_problem_with_its_preamble(verifier):
+    problems = {
+        "a": Problem("a", "", TESTS),
+        "b": Problem("b", "", [StdinTest("1", "3")]),
+        "c": Problem("c", "", [StdinTest("", "3.0")], preamble="from math import *\n"),
+    }
+    reward = UnitTestReward(verifier, problems=problems)
+    completions = [DOUBLE, DOUBLE, "```python\nprint(sqrt(9))\n```", ""]
+    assert reward(completions=completions, problem=["a", "b", "c", "c"]) == [1.0, 0.0, 1.0, 0.0]
+    assert reward.verdicts[3] is None
 
 
 def test_verdicts_are_kept_and_logged(verifier):

@@ -56,13 +56,16 @@ def test_jsonl_gz_and_parquet_give_the_same_verdicts(verifier, tmp_path):
         assert (summary.rows, summary.judged, summary.passed, summary.reward) == (4, 4, 1, 1.5)
 
 
-def test_programs_and_tests_by_problem(verifier, tmp_path):
-    problems = [{"id": "double", "statement": "?", "tests": TESTS}]
-    rows = [{"program": "print(int(input()) * 2)", "problem": "double"}]
+def test_tests_and_preamble_by_problem(tmp_path):
+    problem = {"id": "root", "statement": "?", "tests": [{"input": "9", "output": "3.0"}]}
+    problems = jsonl(tmp_path / "problems.jsonl", [{**problem, "preamble": "from math import *"}])
+    rows = [{"program": "print(sqrt(int(input())))", "problem": "root"}]
     file = jsonl(tmp_path / "a.jsonl", rows)
-    judge_file(file, verifier, problems=jsonl(tmp_path / "problems.jsonl", problems))
+    given = ["--data", "jsonl", "--split", "all", "--source", problems]
+    run = subprocess.run([MAXK, "verify", file, *given], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
     assert fractions(verdicts_path(file)) == [1.0]
-    assert lines(verdicts_path(file))[1]["problem"] == "double"
+    assert lines(verdicts_path(file))[1]["problem"] == "root"
 
 
 def test_the_first_line_says_how_the_verdicts_were_made(verifier, tmp_path):
@@ -114,7 +117,7 @@ def test_verdicts_of_other_programs_or_limits_are_not_taken_for_these(verifier, 
         ('{"completion": "x", "tests": []}\n{"completion"', "a.jsonl, line 2: "),
         ('{"tests": []}', "a.jsonl, row 0 has no text in the field completion or program"),
         ('{"completion": "x"}', "a.jsonl, row 0 has no tests, and no problem"),
-        ('{"completion": "x", "problem": "q"}', "problem 'q' is not in the file of them"),
+        ('{"completion": "x", "problem": "q"}', "problem 'q' is not among the problems"),
         ('{"completion": "x", "tests": [{}]}', r"row 0: tests\[0\] has the fields none"),
         ("[1]", "a.jsonl, row 0 is a list; use an object"),
     ],
@@ -155,7 +158,12 @@ def test_ctrl_c_stops_at_once_leaves_no_process_and_the_same_command_goes_on(tmp
     out = verdicts_path(file)
     limits = ["--limits.wall-seconds", "60", "--workers", "2"]
     run = subprocess.Popen(
-        [MAXK, "verify", file, *limits], stdout=subprocess.PIPE, start_new_session=True, text=True
+        [MAXK, "verify", file, *limits],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+        # A suite that runs in the background of a shell has Ctrl-C switched off, and hands that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     deadline = time.monotonic() + 60
     while not out.exists() or len(lines_of(out)) < 61:  # all but the sleeper's, with the header

@@ -4,9 +4,9 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
-from maxk.records import Test, Verdict
+from maxk.records import CallTest, Test, TestResult, Verdict
 from maxk.verify import sandbox
 from maxk.verify.worker import Limits, Memo, Worker, WorkerFailed
 
@@ -85,6 +85,31 @@ class Verifier:
         with self.turn:
             return self._judge(jobs, done or (lambda i, verdict: None))
 
+    def call(
+        self, program: str, function: str, inputs: Sequence[tuple[Any, ...]]
+    ) -> list[Any | TestResult]:
+        """What a function of the program returns for each input; a TestResult where it fails.
+
+        The values are rebuilt in this process. That runs no code, but a program out to waste time
+        could return sets that are slow to build: for references, not for a model's programs.
+        """
+        tests = [CallTest(function, args, None) for args in inputs]
+        with self.turn:
+            for attempt in range(3):
+                try:
+                    self._revive(0)
+                    return self.workers[0].call(program, tests)
+                except WorkerFailed:
+                    self.workers[0].close()
+                    if attempt == 2:
+                        raise
+        raise AssertionError("unreachable")
+
+    def _revive(self, slot: int) -> None:
+        if self.workers[slot].closed:
+            self.workers[slot] = Worker(self.tier, self.limits)
+            self.workers[slot].ready()
+
     def _judge(
         self,
         jobs: Sequence[tuple[str, Sequence[Test]]],
@@ -142,9 +167,7 @@ class Verifier:
         """One verdict. A jail that fails is replaced, twice, unless all is being given up."""
         for attempt in range(3):
             try:
-                if self.workers[slot].closed:
-                    self.workers[slot] = Worker(self.tier, self.limits)
-                    self.workers[slot].ready()
+                self._revive(slot)
                 results = self.workers[slot].judge(program, list(tests), self.isolate, memo)
                 return Verdict(tuple(results), self.tier)
             except WorkerFailed:

@@ -5,7 +5,7 @@
         GRPOTrainer(model, reward_funcs=reward, train_dataset=dataset, ...)
 
 The data set has a column `tests` (JSON text, `maxk.schema.tests_to_json`); or a column `problem`
-with ids, and the reward is given the tests of each id.
+with ids, and the reward is given the problems by id.
 """
 
 import functools
@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from maxk.records import RewardKind, Status, Test, Verdict
+from maxk.records import Problem, RewardKind, Status, Test, Verdict
 from maxk.schema import tests_from_json
 from maxk.verify.extract import program_of
 from maxk.verify.judge import Verifier
@@ -31,7 +31,7 @@ class UnitTestReward:
     def __init__(
         self,
         verifier: Verifier,
-        problems: Mapping[str, Sequence[Test]] | None = None,
+        problems: Mapping[str, Problem] | None = None,
         kind: RewardKind = "continuous",
     ) -> None:
         if kind not in ("continuous", "binary"):
@@ -51,10 +51,15 @@ class UnitTestReward:
         **_: Any,
     ) -> list[float | None]:  # never None; the type is TRL's
         """A reward for every completion. The other columns and arguments of TRL are not used."""
-        wanted = self._tests(tests, problem)
+        programs = [program_of(text_of(completion)) for completion in completions]
+        if self.problems is not None and problem is not None:
+            asked = [self.problems[name] for name in problem]
+            programs = [p.complete(program) for p, program in zip(asked, programs, strict=True)]
+            wanted = [p.tests for p in asked]
+        else:
+            wanted = self._read(tests)
         if len(wanted) != len(completions):
             raise ValueError(f"{len(completions)} completions and tests for {len(wanted)}")
-        programs = [program_of(text_of(completion)) for completion in completions]
         todo = [i for i, program in enumerate(programs) if program.strip()]
         judged = self.verifier.judge([(programs[i], wanted[i]) for i in todo])
         self.verdicts = [None] * len(programs)
@@ -75,15 +80,12 @@ class UnitTestReward:
         shares["no_program"] = self.verdicts.count(None) / max(len(self.verdicts), 1)
         return shares
 
-    def _tests(
-        self, tests: Sequence[Any] | None, problem: Sequence[str] | None
-    ) -> list[Sequence[Test]]:
-        if self.problems is not None and problem is not None:
-            return [self.problems[name] for name in problem]
+    @staticmethod
+    def _read(tests: Sequence[Any] | None) -> list[Sequence[Test]]:
         if tests is None:
             raise ValueError(
                 "no column `tests` in the data set; add one (maxk.schema.tests_to_json), or a "
-                "column `problem` and UnitTestReward(verifier, problems={id: tests})"
+                "column `problem` and UnitTestReward(verifier, problems={id: problem})"
             )
         read = functools.cache(tests_from_json)  # the completions of a prompt share their tests
         return [read(x) if isinstance(x, str) else tests_from_json(x) for x in tests]

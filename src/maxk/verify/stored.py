@@ -1,8 +1,7 @@
 """Judge completions that lie in a file, and write the verdicts beside them.
 
 The file is JSONL (also .gz) or parquet, one completion a row (docs/files.md): `completion`, from
-which the program is taken, or `program`; and `tests`, or `problem` with the tests in a file of
-problems.
+which the program is taken, or `program`; and `tests`, or `problem`, an id.
 
 Verdicts are lines of JSON, one a row, written as they come, after a first line that says how they
 were made. What is there already is not judged again, so a run that was stopped goes on when the
@@ -15,14 +14,14 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from maxk.records import Status, Test, Verdict
-from maxk.schema import dict_of_verdict, tests_from_json, verdict_of_dict
+from maxk.records import Problem, Status, Test, Verdict
+from maxk.schema import dict_of_verdict, tests_from_json, tests_to_json, verdict_of_dict
 from maxk.verify.extract import program_of
 from maxk.verify.judge import Verifier
 
@@ -39,6 +38,24 @@ class Row:
     program: str
     tests: Sequence[Test]
     digest: str  # of program and tests: a verdict belongs to what was judged, not to a place
+
+
+@dataclass(frozen=True)
+class Tests:
+    """The tests of a problem, read once for all its completions, and a digest of their text."""
+
+    tests: Sequence[Test]
+    digest: bytes
+
+    @classmethod
+    def of(cls, given: Any) -> "Tests":
+        text = given if isinstance(given, str) else json.dumps(given)
+        return cls(tests_from_json(text), hashlib.sha256(encoded(text)).digest())
+
+    @classmethod
+    def of_problem(cls, problem: Problem) -> "Tests":
+        digest = hashlib.sha256(encoded(tests_to_json(problem.tests))).digest()
+        return cls(problem.tests, digest)
 
 
 @dataclass
@@ -68,22 +85,22 @@ def judge_file(
     file: Path,
     verifier: Verifier,
     out: Path | None = None,
-    problems: Path | None = None,
+    problems: Mapping[str, Problem] | None = None,
     progress: Callable[[Summary], None] | None = None,
 ) -> Summary:
     """Judge every row of `file` that has no verdict in `out` yet.
 
-    progress: called with a Summary after every verdict, those of earlier runs first.
+    problems: by id, for rows that have no tests of their own. progress: called with a Summary after
+    every verdict, those of earlier runs first.
     """
     out = verdicts_path(file) if out is None else out
-    tests = read_problems(problems) if problems is not None else {}
     settings = {"limits": asdict(verifier.limits), "isolate": verifier.isolate}
     summary, started = Summary(), time.monotonic()
     done = read_verdicts(out, settings)
     with open(out, "ab") as stream:
         if stream.tell() == 0:
             write(stream, {"maxk_verdicts": FORMAT, "of": file.name, **settings})
-        rows = read_rows(file, tests)
+        rows = read_rows(file, problems or {})
         while batch := list(islice(rows, _BATCH)):
             todo = []
             for row in batch:
@@ -149,22 +166,10 @@ def read_verdicts(out: Path, settings: dict[str, Any]) -> dict[int, tuple[str, V
     return {line["row"]: (line["digest"], verdict_of_dict(line)) for line in found}
 
 
-@dataclass(frozen=True)
-class Tests:
-    """The tests of a problem, read once for all its completions, and a digest of their text."""
-
-    tests: Sequence[Test]
-    digest: bytes
-
-    @classmethod
-    def of(cls, given: Any) -> "Tests":
-        text = given if isinstance(given, str) else json.dumps(given)
-        return cls(tests_from_json(text), hashlib.sha256(encoded(text)).digest())
-
-
-def read_rows(file: Path, problems: dict[str, Tests]) -> Iterator[Row]:
+def read_rows(file: Path, problems: Mapping[str, Problem]) -> Iterator[Row]:
     """The rows of a JSONL or parquet file; ValueError names file, row and field."""
-    known: dict[str, Tests] = {}
+    known: dict[str, Tests] = {}  # by their text
+    named: dict[str, Tests] = {}  # by the id of their problem
     for number, given in enumerate(objects(file)):
         where = f"{file}, row {number}"
         if not isinstance(given, dict):
@@ -182,29 +187,14 @@ def read_rows(file: Path, problems: dict[str, Tests]) -> Iterator[Row]:
                 tests = known[text] = known.get(text) or Tests.of(text)
             except ValueError as error:
                 raise ValueError(f"{where}: {error}") from None
-        elif name in problems:
-            tests = problems[name]
+        elif name is not None and name in problems:
+            tests = named[name] = named.get(name) or Tests.of_problem(problems[name])
+            program = problems[name].complete(program)
         else:
-            why = "no problem" if name is None else f"problem {name!r} is not in the file of them"
+            why = "no problem" if name is None else f"problem {name!r} is not among the problems"
             raise ValueError(f"{where} has no tests, and {why}")
         digest = hashlib.sha256(tests.digest + encoded(program)).hexdigest()[:16]
         yield Row(number, name, program, tests.tests, digest)
-
-
-def read_problems(file: Path) -> dict[str, Tests]:
-    """The tests of every problem in a file of problems, by id."""
-    out: dict[str, Tests] = {}
-    for number, given in enumerate(objects(file)):
-        where = f"{file}, row {number}"
-        if not isinstance(given, dict) or not isinstance(given.get("id"), str):
-            raise ValueError(f"{where} has no id")
-        if given["id"] in out:
-            raise ValueError(f"{where}: id {given['id']!r} is there twice")
-        try:
-            out[given["id"]] = Tests.of(given.get("tests") or [])
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from None
-    return out
 
 
 def count_rows(file: Path) -> int:

@@ -16,6 +16,7 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from maxk.records import AssertTest, CallTest, Status, StdinTest, Test, TestResult
 from maxk.verify import wire
@@ -131,6 +132,31 @@ class Worker:
             if child is not None:
                 child.close()
         return results
+
+    def call(self, program: str, tests: list[CallTest]) -> list[Any | TestResult]:
+        """What the program returns for the arguments of each test; a TestResult where it fails."""
+        values: list[Any | TestResult] = []
+        child: Child | None = None
+        try:
+            for test in tests:
+                if child is None:
+                    child = Child(self, len(tests), {})
+                    failed = child.compile(program)
+                    if failed is not None:
+                        return [failed] * len(tests)
+                reply = child.exchange(call_request(test))
+                if isinstance(reply, bytes) and reply[:1] == b"=":
+                    values.append(wire.rebuilt(wire.decode(reply[1:])))
+                    child.seconds()  # each call has the CPU limit to itself
+                else:
+                    values.append(child.failed(reply))
+                if child.ended is not None:
+                    child.close()
+                    child = None
+        finally:
+            if child is not None:
+                child.close()
+        return values
 
     def send(self, kind: int, job: int, number: int = 0, fds: tuple[int, ...] = ()) -> None:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []

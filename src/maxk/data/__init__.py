@@ -1,0 +1,101 @@
+"""Benchmarks as they are published, and one's own problems, as `Problem`s.
+
+>>> problems = load("starter", "all")
+>>> problems[0].id
+'starter/001'
+"""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from maxk.data import sources
+from maxk.data.base import Account, LazyTests
+from maxk.data.jsonl import Fault, check, refuse_faults
+from maxk.data.jsonl import problem as _own_problem
+from maxk.data.plus import expected_values
+from maxk.data.references import broken
+from maxk.data.registry import DATASETS, DataSet
+from maxk.records import Problem
+
+__all__ = [
+    "DATASETS",
+    "Account",
+    "DataSet",
+    "Fault",
+    "LazyTests",
+    "check",
+    "expected_values",
+    "load",
+    "load_with_account",
+]
+
+_log = logging.getLogger("maxk.data")
+
+
+def load(
+    name: str,
+    split: str,
+    source: str | Path | None = None,
+    *,
+    keep_broken: bool = False,
+    **options: Any,
+) -> list[Problem]:
+    """The problems of a split of a data set, in the published order.
+
+    name: one of DATASETS. source: None reads the published files from the Hugging Face hub, once,
+    and then from its cache; a path reads the same files from disk, one file or a folder of them.
+    keep_broken: keep problems whose own solution is known to fail its tests. options: of the loader
+    of this data set, such as special_judge=True for codeforces.
+    """
+    return load_with_account(name, split, source, keep_broken=keep_broken, **options)[0]
+
+
+def load_with_account(
+    name: str,
+    split: str,
+    source: str | Path | None = None,
+    *,
+    keep_broken: bool = False,
+    **options: Any,
+) -> tuple[list[Problem], Account]:
+    """The same, and the account of what was dropped and why."""
+    dataset = _dataset(name, split)
+    if dataset.loader is _own_problem and source is not None:
+        refuse_faults(sources.files_of(dataset, split, Path(source)))
+    account = Account()
+    problems: dict[str, Problem] = {}
+    places: dict[str, str] = {}
+    known = broken(name)
+    for row in sources.rows(dataset, split, source):
+        if dataset.split_of is not None and dataset.split_of(row) != split:
+            continue
+        problem = dataset.loader(row, account, **options)
+        if problem is None:
+            continue
+        if problem.id in problems:
+            if problem.statement == problems[problem.id].statement:
+                account.drop("repeated")
+                continue
+            raise ValueError(
+                f"{row.where}, field id: {problem.id!r} is the id of another problem, at "
+                f"{places[problem.id]}, too"
+            )
+        if problem.id in known and not keep_broken:
+            account.drop(f"its own solution fails: {known[problem.id]}")
+            continue
+        places[problem.id] = row.where
+        problems[problem.id] = replace(problem, origin=dataset.hub or dataset.name)
+        account.kept += 1
+    _log.info("%s %s: %s", name, split, str(account).replace("\n", "; "))
+    return list(problems.values()), account
+
+
+def _dataset(name: str, split: str) -> DataSet:
+    if name not in DATASETS:
+        raise ValueError(f"name={name!r} is unknown; use one of {', '.join(DATASETS)}")
+    dataset = DATASETS[name]
+    if split not in dataset.splits:
+        raise ValueError(f"split={split!r} is unknown; {name} has {', '.join(dataset.splits)}")
+    return dataset

@@ -1,0 +1,95 @@
+"""The command, as a user types it. `maxk verify` is in tests/verify/test_stored.py."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from maxk.data import DATASETS
+
+MAXK = Path(sys.executable).with_name("maxk")
+
+
+def maxk(*arguments, code: int = 0) -> str:
+    run = subprocess.run([MAXK, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    assert run.returncode == code, run.stdout + run.stderr
+    assert "Traceback" not in run.stderr
+    return run.stdout + run.stderr
+
+
+def test_the_list_has_every_data_set_with_licence_and_paper():
+    said = maxk("data", "list")
+    for name in DATASETS:
+        assert name in said
+    assert "CC-BY-4.0" in said
+
+
+def test_a_problem_is_shown_as_model_and_judge_see_it():
+    said = maxk("data", "show", "starter", "--id", "starter/001", "--tests", "3")
+    asked, graded = said.split("--- what it is graded by: ")
+    assert "Write a Python program that reads the input from stdin" in asked
+    assert graded.count("\nshown  {") == 2
+    assert graded.count("\nhidden {") == 1
+    assert "--- the reference ---\n" in graded
+    assert maxk("data", "show", "starter", "--id", "001", "--tests", "3") == said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["show", "starter", "--id", "starter/999"],
+            "no problem 'starter/999'; there are starter/",
+        ),
+        (
+            ["show", "nonsense", "--id", "1"],
+            "name='nonsense' is unknown; use one of code-contests,",
+        ),
+        (
+            ["show", "mbpp", "--id", "1", "--split", "dev"],
+            "split='dev' is unknown; mbpp has train,",
+        ),
+        (["verify", "mbpp", "--source", "/no/such/file"], "/no/such/file"),
+    ],
+)
+def test_a_mistake_is_one_line_with_the_way_out(arguments, message):
+    assert message in " ".join(maxk("data", *arguments, code=1).split())
+
+
+def test_check_lists_every_fault_with_its_line(tmp_path):
+    good = {"id": "a", "statement": "s", "tests": [{"input": "", "output": ""}]}
+    lines = [
+        good,
+        {**good, "id": "b", "tsets": 1},
+        good,
+        {"id": "c", "statement": "s", "tests": []},
+    ]
+    file = tmp_path / "mine.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines) + "{\n")
+    said = maxk("data", "check", file, code=1)
+    for fault in (
+        "line 2, tsets: is unknown",
+        "line 3, id: 'a' is the id of line 1 too",
+        "line 4, tests: is empty",
+        "line 5: ",
+        "4 faults",
+    ):
+        assert fault in said
+    file.write_text(json.dumps(good) + "\n")
+    assert "no faults" in maxk("data", "check", file)
+
+
+def test_verify_lists_the_references_that_fail_and_writes_them_down(tmp_path):
+    rows = [
+        {"id": i, "statement": "?", "tests": [{"input": "2", "output": "4"}], "reference": code}
+        for i, code in {"right": "print(int(input()) * 2)", "wrong": "print(5)"}.items()
+    ]
+    rows.append({"id": "none", "statement": "?", "tests": [{"input": "2", "output": "4"}]})
+    file, out = tmp_path / "mine.jsonl", tmp_path / "failures.json"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said = maxk("data", "verify", "jsonl", "--split", "all", "--source", file, "--out", out)
+    assert "wrong: 1 of 1 tests, wrong answer" in said
+    assert "2 with a reference, 1 fail: 1 wrong answer" in said
+    assert json.loads(out.read_text()) == {"wrong": "1 of 1 tests, wrong answer"}
