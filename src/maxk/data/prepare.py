@@ -95,22 +95,20 @@ def without_overlap(
     the other: the same problem with other formatting, a changed name or a cut-off end. Equal ids
     and titles are not needed for it, and are not enough.
     """
+    mine = list(problems)
+    runs = [word_runs(problem.statement) for problem in mine]
     places: dict[int, list[int]] = {}
-    sizes = []
-    for i, other in enumerate(others):
-        runs = word_runs(other.statement)
-        sizes.append(len(runs))
-        for run in runs:
+    for i, own in enumerate(runs):
+        for run in own:
             places.setdefault(run, []).append(i)
-    kept = []
-    for problem in problems:
-        runs = word_runs(problem.statement)
-        shared = Counter(i for run in runs for i in places.get(run, ()))
-        if any(n >= SAME * min(len(runs), sizes[i]) for i, n in shared.items()):
-            account.drop("near-duplicate of another set's")
-        else:
-            kept.append(problem)
-    return kept
+    doubled: set[int] = set()
+    for other in others:  # these are the many; they pass by one at a time
+        theirs = word_runs(other.statement)
+        shared = Counter(i for run in theirs for i in places.get(run, ()))
+        doubled.update(i for i, n in shared.items() if n >= SAME * min(len(runs[i]), len(theirs)))
+    for _ in doubled:
+        account.drop("near-duplicate of another set's")
+    return [problem for i, problem in enumerate(mine) if i not in doubled]
 
 
 def word_runs(text: str) -> set[int]:
