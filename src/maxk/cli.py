@@ -20,7 +20,7 @@ from maxk.data import DATASETS, Account, check, load_with_account
 from maxk.data.references import verify_references
 from maxk.records import Problem, Status, Verdict
 from maxk.schema import dict_of_test
-from maxk.verify import Limits, Verifier, WorkerFailed
+from maxk.verify import Limits, Verifier
 from maxk.verify.doctor import examine
 from maxk.verify.stored import Summary, count_rows, judge_file, verdicts_path
 
@@ -294,7 +294,7 @@ def main() -> None:
     except KeyboardInterrupt:
         console.print("stopped; repeat the command to go on")
         code = 130
-    except (ValueError, OSError, WorkerFailed, RuntimeError) as error:
+    except (ValueError, OSError, ImportError, RuntimeError) as error:
         print(f"maxk: {error}", file=sys.stderr)
         code = 1
     sys.exit(code)
