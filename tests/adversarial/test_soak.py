@@ -98,7 +98,9 @@ def soak(count: int, batch: int) -> tuple[float, float]:
     time.sleep(0.2)
     assert sorted(children()) == sorted(before)
     early = marks[max(len(marks) // 10, 1)]
-    return marks[-1][0] - early[0], marks[-1][1] - early[1]
+    memory, descriptors = marks[-1][0] - early[0], marks[-1][1] - early[1]
+    print(f"{count} programs, {kills} kills, {memory:+.1f} MB, {descriptors:+d} descriptors")
+    return memory, descriptors
 
 
 def test_fifteen_hundred_judgements_lose_and_leave_nothing():
