@@ -423,3 +423,29 @@ def pids_below(pid: int) -> list[int]:
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         children = [int(child) for child in file.read().split()]
     return children + [below for child in children for below in pids_below(child)]
+
+
+def test_random_numbers_are_the_same_every_time(verifier):
+    program = "import random\ndef f(): return random.random()"
+    ((first,), (second,)) = (verifier.call(program, "f", [()]) for _ in range(2))
+    assert first == second
+    script = "import random\nprint(random.random())"
+    assert verifier.judge([(script, [StdinTest("", str(first))])])[0].passed
+
+
+def test_a_call_gives_values_with_their_types_and_says_what_failed(verifier):
+    program = (
+        "def f(x):\n    if x == 1: return {'a': (1, {2}), 3: [None, 1.5]}\n"
+        "    if x == 2: raise KeyError\n    if x == 3:\n        while True: pass\n"
+        "    if x == 4: return object()\n    return x"
+    )
+    values = verifier.call(program, "f", [(1,), (2,), (3,), (4,), (5,)])
+    assert values[0] == {"a": (1, {2}), 3: [None, 1.5]}
+    assert [v.status for v in values[1:4]] == [
+        Status.RUNTIME_ERROR,
+        Status.TIMEOUT,
+        Status.WRONG_ANSWER,
+    ]
+    assert values[4] == 5
+    (failed,) = verifier.call("def f(:", "f", [(1,)])
+    assert failed.status is Status.DID_NOT_COMPILE
