@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
+from peft import LoraConfig
 
 from maxk.estimators import METHODS, advantages, trust_region
 from maxk.train import MaxKConfig, MaxKTrainer
@@ -75,9 +76,11 @@ class Watched(MaxKTrainer):
 
 
 @torch.no_grad()
-def logps(state: dict[str, torch.Tensor], inputs: dict[str, Any]) -> torch.Tensor:
+def logps(
+    state: dict[str, torch.Tensor], inputs: dict[str, Any], model: Any = None
+) -> torch.Tensor:
     """log pi of whole completions under a model with these weights."""
-    model, _ = tiny_model()
+    model = tiny_model()[0] if model is None else model
     model.load_state_dict(state)
     return completion_logps(model, inputs)
 
@@ -92,7 +95,7 @@ def completion_logps(model: torch.nn.Module, inputs: dict[str, Any]) -> torch.Te
     return (picked[:, -length:] * inputs["completion_mask"]).sum(dim=1)
 
 
-def train(folder, reward=digits, **changes: Any) -> Watched:
+def train(folder, reward=digits, peft_config: Any = None, **changes: Any) -> Watched:
     model, tokenizer = tiny_model()
     trainer = Watched(
         model=model,
@@ -100,6 +103,7 @@ def train(folder, reward=digits, **changes: Any) -> Watched:
         args=config(folder, **changes),
         train_dataset=Dataset.from_list([{"prompt": f"{i} "} for i in range(16)]),
         processing_class=tokenizer,
+        peft_config=peft_config,
     )
     trainer.train()
     return trainer
@@ -116,6 +120,7 @@ def test_the_first_weights_are_those_of_the_registry(tmp_path, method):
     assert seen["weights"].abs().max() > 0
 
 
+LORA = LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], lora_dropout=0.0)
 BATCHINGS: dict[str, dict[str, Any]] = {
     "three iterations": {"num_iterations": 3},
     "groups split over micro-batches": {
@@ -128,6 +133,14 @@ BATCHINGS: dict[str, dict[str, Any]] = {
         "steps_per_generation": 4,
         "gradient_accumulation_steps": 2,
         "max_steps": 6,
+    },
+    "gradient checkpointing": {"num_iterations": 3, "gradient_checkpointing": True},
+    "LoRA": {"num_iterations": 3, "peft_config": LORA, "learning_rate": 2e-2},
+    "KL to the reference": {
+        "num_iterations": 3,
+        "beta": 0.01,
+        "peft_config": LORA,
+        "learning_rate": 2e-2,
     },
     "both": {
         "per_device_train_batch_size": 1,
@@ -149,7 +162,8 @@ def test_weights_are_those_of_the_policy_before_each_step_for_the_whole_group(
     for seen in trainer.seen:
         batch = seen["batch"]
         now, then = (trainer.states[step] for step in (seen["step"], batch["step"]))
-        ratios = (logps(now, batch) - logps(then, batch)).view_as(batch["rewards"])
+        change = logps(now, batch, trainer.model) - logps(then, batch, trainer.model)
+        ratios = change.view_as(batch["rewards"])
         drift = max(drift, float(ratios.abs().max()))
         expected = trust_region(advantages(method, batch["rewards"], 2, ratios), ratios, 0.2)
         torch.testing.assert_close(
