@@ -334,6 +334,30 @@ def test_a_process_with_thousands_of_descriptors_can_judge():
     assert run.stdout == "1.0\n", run.stderr
 
 
+@pytest.mark.parametrize("tier", ["A", "B"])
+@pytest.mark.parametrize("held", [0, 36, 60, 1500])
+def test_a_program_has_no_descriptor_but_its_own(tier, held):
+    """However many the judge has: the channel to the zygote must not reach a program."""
+    if sandbox.probe().tier == "B" and tier == "A":
+        pytest.skip("this machine has no user namespaces: tier B")
+    look = (
+        "import os\\nfound = []\\nfor fd in range(5000):\\n    try: os.fstat(fd)\\n"
+        "    except OSError: continue\\n    found.append(fd)\\nprint(*found)"
+    )
+    code = (
+        "import os, resource\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))\n"
+        f"held = [os.open('/dev/null', os.O_RDONLY) for _ in range({held})]\n"
+        "from maxk.records import StdinTest\n"
+        "from maxk.verify import Verifier\n"
+        f"with Verifier(workers=3, tier={tier!r}) as v:\n"
+        f"    jobs = [('{look}', [StdinTest('', '0 1 2 40 41 42')])] * 6\n"
+        "    print([verdict.fraction for verdict in v.judge(jobs)])\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stdout == f"{[1.0] * 6}\n", run.stderr
+
+
 def test_verdicts_are_reported_as_they_come(verifier):
     seen = {}
     jobs = [(f"print({i})", [StdinTest("", str(i % 3))]) for i in range(20)]

@@ -44,7 +44,9 @@ CHANNEL, IN, OUT = 40, 41, 42  # descriptors of a child: the judge, and stdin an
 
 
 def main() -> None:
-    control = socket.socket(fileno=int(sys.argv[1]))
+    given = int(sys.argv[1])
+    control = socket.socket(fileno=os.dup(given))  # a low number, whatever the judge's was
+    os.close(given)
     tier = sys.argv[2]
     memory, output = map(int, sys.argv[3:])
     # What threading and random do after a fork is for processes that have threads, or want other
@@ -143,6 +145,7 @@ def become_program(fds: list[int], cpu_seconds: int, locked: bool) -> None:
             os.dup2(fd, place)
         os.dup2(channel, CHANNEL)
         os.closerange(3, CHANNEL)
+        os.closerange(OUT + 1, 1 << 20)
         sandbox.limit(resource.RLIMIT_CPU, cpu_seconds)
         if locked:
             sandbox.restrict_calls()
