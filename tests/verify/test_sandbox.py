@@ -115,6 +115,8 @@ def test_the_call_is_refused_inside_and_reaches_the_kernel_outside(name):
     assert outcome(body.replace("inside", "True"), inside=True) == EPERM
     if name in ("perf_event_open", "io_uring_setup", "bpf", "keyctl", "setpriority"):
         return  # some machines refuse these to everyone
+    if own_filters() and name in ("unshare", "setns", "mount", "userfaultfd", "ptrace"):
+        return  # and containers these
     assert outcome(body.replace("inside", "False"), inside=False) != EPERM
 
 
@@ -199,11 +201,18 @@ raise OSError(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) or 99, '')
     assert outcome(first_child, inside=False) == 7
 
 
+def own_filters() -> int:
+    """How many seccomp filters this process has; a container brings one."""
+    with open("/proc/self/status") as file:
+        lines = dict(line.split(":", 1) for line in file)
+    return int(lines["Seccomp_filters"])
+
+
 def test_the_probe_leaves_this_process_as_free_as_it_was():
+    filters = own_filters()
     before = sandbox.probe()
     assert sandbox.probe() == before
-    with open("/proc/self/status") as file:
-        assert "Seccomp:\t0" in file.read()
+    assert own_filters() == filters
 
 
 def test_tiers_follow_from_what_works():
