@@ -406,9 +406,12 @@ def test_tests_made_on_the_fly_are_never_mistaken_for_each_other(verifier):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has another user to become")
 @pytest.mark.parametrize("tier", [t for t in "AB" if t == "B" or sandbox.probe().tier == "A"])
-def test_root_becomes_a_real_other_user(tier):
+def test_root_becomes_a_real_other_user(tier, monkeypatch):
     if tier == "B" and sandbox.closed_directories():
-        pytest.skip("only with mounts of its own can another user reach this Python")
+        # Only with mounts of its own can another user reach this Python; the system's will do.
+        if not os.path.exists(f"/usr/bin/python3.{sys.version_info.minor}"):
+            pytest.skip("no Python here that every user can reach")
+        monkeypatch.setattr(sys, "executable", f"/usr/bin/python3.{sys.version_info.minor}")
     with Verifier(workers=1, tier=tier) as v:
         program = "import time\nprint(input())\ntime.sleep(1.5)"
         thread = threading.Thread(target=v.judge, args=([(program, [StdinTest("x", "x")])],))

@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from maxk.data import sources
 from maxk.data.base import Account, Row, plain_name, unix
 from maxk.data.functions import parsed
 from maxk.records import Problem, StdinTest, Test
+from maxk.rows import lines, parse
 from maxk.schema import read_test
 
 _REQUIRED = ("id", "statement", "tests")
@@ -47,10 +47,10 @@ class Fault:
 def check(path: str | Path) -> list[Fault]:
     """Everything that is wrong with a file of problems, in the order of its lines."""
     faults: list[Fault] = []
-    lines: dict[str, int] = {}
-    for number, line in sources.lines(Path(path)):
+    first: dict[str, int] = {}
+    for number, line in lines(Path(path)):
         try:
-            fields = sources.parse(line)
+            fields = parse(line)
         except ValueError as error:
             faults.append(Fault(number, "", str(error)))
             continue
@@ -59,8 +59,8 @@ def check(path: str | Path) -> list[Fault]:
             continue
         faults += (Fault(number, field, message) for field, message in _faults(fields))
         own = fields.get("id")
-        if isinstance(own, str) and lines.setdefault(own, number) != number:
-            faults.append(Fault(number, "id", f"{own!r} is the id of line {lines[own]} too"))
+        if isinstance(own, str) and first.setdefault(own, number) != number:
+            faults.append(Fault(number, "id", f"{own!r} is the id of line {first[own]} too"))
     return faults
 
 

@@ -4,15 +4,14 @@ On disk a data set is one file, or a folder: .jsonl, .jsonl.gz, .json (a list), 
 folder the files of a split are found by their names, first in the layout that the hub has.
 """
 
-import gzip
 import json
 import re
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maxk.data.base import Row, plain_name
+from maxk.rows import json_lines, parquet
 
 if TYPE_CHECKING:
     from maxk.data.registry import DataSet
@@ -110,50 +109,17 @@ def _says(path: Path, split: str) -> bool:
 def file_rows(path: Path, dataset: str, unused: Sequence[str] = ()) -> Iterator[Row]:
     """The rows of one file. ValueError names the file and the line of what cannot be read."""
     if path.name.endswith(".parquet"):
-        found = _parquet(path, unused)
+        found = parquet(path, unused)
     elif path.name.endswith(".json"):
         found = _json_list(path)
     elif path.name.endswith((".jsonl", ".jsonl.gz")):
-        found = _json_lines(path)
+        found = json_lines(path)
     else:
         raise ValueError(f"{path}: not one of {', '.join(SUFFIXES)}")
     for where, fields in found:
         if not isinstance(fields, dict):
             raise ValueError(f"{path.name}, {where}: {plain_name(fields)}; use an object")
         yield Row(dataset, f"{path.name}, {where}", fields)
-
-
-def lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that may be compressed, counted from 1, without those left empty."""
-    opened = gzip.open if path.name.endswith(".gz") else open
-    try:
-        with opened(path, "rb") as stream:
-            for number, line in enumerate(stream, start=1):
-                if line.strip():
-                    yield number, line
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{path}: broken gzip file: {error}") from None
-
-
-def parse(data: bytes) -> Any:
-    """JSON from bytes that have to be UTF-8; ValueError says which of the two they are not."""
-    try:
-        return json.loads(data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        at = f"byte {error.start + 1} is 0x{data[error.start]:02x}"
-        raise ValueError(f"not UTF-8: {at}") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
-    except RecursionError:
-        raise ValueError("not JSON that can be read: nested too deep") from None
-
-
-def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
-    for number, line in lines(path):
-        try:
-            yield f"line {number}", parse(line)
-        except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}") from None
 
 
 def _json_list(path: Path) -> Iterator[tuple[str, Any]]:
@@ -171,19 +137,3 @@ def _json_list(path: Path) -> Iterator[tuple[str, Any]]:
         raise ValueError(f"{path}: {plain_name(found)}; a .json file is one list of objects")
     for number, fields in enumerate(found):
         yield f"entry {number}", fields
-
-
-def _parquet(path: Path, unused: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path) as file:
-            columns = [name for name in file.schema_arrow.names if name not in unused]
-            number = 0
-            for batch in file.iter_batches(batch_size=64, columns=columns):
-                for fields in batch.to_pylist():
-                    yield f"row {number}", fields
-                    number += 1
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not a readable parquet file: {error}") from None

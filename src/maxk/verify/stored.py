@@ -8,7 +8,6 @@ were made. What is there already is not judged again, so a run that was stopped 
 command is repeated.
 """
 
-import gzip
 import hashlib
 import json
 import os
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from maxk.records import Problem, Status, Test, Verdict
+from maxk.rows import json_lines, lines, parquet
 from maxk.schema import dict_of_verdict, tests_from_json, tests_to_json, verdict_of_dict
 from maxk.verify.extract import program_of
 from maxk.verify.judge import Verifier
@@ -170,7 +170,8 @@ def read_rows(file: Path, problems: Mapping[str, Problem]) -> Iterator[Row]:
     """The rows of a JSONL or parquet file; ValueError names file, row and field."""
     known: dict[str, Tests] = {}  # by their text
     named: dict[str, Tests] = {}  # by the id of their problem
-    for number, given in enumerate(objects(file)):
+    found = parquet(file) if file.suffix == ".parquet" else json_lines(file)
+    for number, (_, given) in enumerate(found):
         where = f"{file}, row {number}"
         if not isinstance(given, dict):
             raise ValueError(f"{where} is a {type(given).__name__}; use an object")
@@ -203,29 +204,7 @@ def count_rows(file: Path) -> int:
         import pyarrow.parquet
 
         return pyarrow.parquet.ParquetFile(file).metadata.num_rows
-    with open_lines(file) as stream:
-        return sum(bool(line.strip()) for line in stream)
-
-
-def objects(file: Path) -> Iterator[Any]:
-    """What every row holds, whatever it is."""
-    if file.suffix == ".parquet":
-        import pyarrow.parquet  # a while to load
-
-        for batch in pyarrow.parquet.ParquetFile(file).iter_batches(_BATCH):
-            yield from batch.to_pylist()
-        return
-    with open_lines(file) as stream:
-        for number, line in enumerate(stream, 1):
-            if line.strip():
-                try:
-                    yield json.loads(line)
-                except ValueError as error:
-                    raise ValueError(f"{file}, line {number}: {error}") from None
-
-
-def open_lines(file: Path) -> BinaryIO | gzip.GzipFile:
-    return gzip.open(file) if file.suffix == ".gz" else open(file, "rb")
+    return sum(1 for _ in lines(file))
 
 
 def encoded(text: str) -> bytes:

@@ -1,0 +1,59 @@
+"""JSONL and parquet files, row by row. Nothing here knows what the fields mean."""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that may be compressed, counted from 1, without those left empty."""
+    opened = gzip.open if path.name.endswith(".gz") else open
+    try:
+        with opened(path, "rb") as stream:
+            for number, line in enumerate(stream, start=1):
+                if line.strip():
+                    yield number, line
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path}: broken gzip file: {error}") from None
+
+
+def parse(data: bytes) -> Any:
+    """JSON from bytes that have to be UTF-8; ValueError says which of the two they are not."""
+    try:
+        return json.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        at = f"byte {error.start + 1} is 0x{data[error.start]:02x}"
+        raise ValueError(f"not UTF-8: {at}") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
+    except RecursionError:
+        raise ValueError("not JSON that can be read: nested too deep") from None
+
+
+def json_lines(path: Path) -> Iterator[tuple[str, Any]]:
+    """What every line holds, with its place."""
+    for number, line in lines(path):
+        try:
+            yield f"line {number}", parse(line)
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from None
+
+
+def parquet(path: Path, unused: Sequence[str] = ()) -> Iterator[tuple[str, Any]]:
+    """What every row holds, with its place; columns that are not used are not read."""
+    import pyarrow as pa  # a while to load
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            columns = [name for name in file.schema_arrow.names if name not in unused]
+            number = 0
+            for batch in file.iter_batches(batch_size=64, columns=columns):
+                for fields in batch.to_pylist():
+                    yield f"row {number}", fields
+                    number += 1
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not a readable parquet file: {error}") from None
