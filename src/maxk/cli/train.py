@@ -1,0 +1,40 @@
+"""`maxk train`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from maxk.cli.console import console
+from maxk.config import read_config
+
+STOPPED = 143  # as a shell reports a process ended by SIGTERM
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a model for Best-of-N as a TOML file says.
+
+    Any key can be given here as well: --trl.learning_rate 1e-5 --method.k 8. The same command goes
+    on where it was stopped. On several GPUs: accelerate launch -m maxk train run.toml
+    """
+
+    file: Annotated[Path, tyro.conf.Positional]
+    """the configuration; configs/ has some"""
+    overrides: Annotated[tuple[str, ...], tyro.conf.Suppress] = ()
+
+    def run(self) -> int:
+        config = read_config(self.file, self.overrides)
+        from maxk.train.job import train  # torch and TRL take seconds to load
+
+        outcome = train(config, lambda text: console.print(text, markup=False, soft_wrap=True))
+        out = config.run.out
+        if outcome.already:
+            console.print(f"{out} was finished before, at step {outcome.step}", soft_wrap=True)
+        elif outcome.finished:
+            console.print(f"finished at step {outcome.step}: {out}/model", soft_wrap=True)
+        else:
+            console.print(f"stopped after step {outcome.step}; the same command goes on")
+            return STOPPED
+        return 0

@@ -1,0 +1,98 @@
+"""`maxk verify` and `maxk doctor`."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.table import Table
+
+from maxk.cli.console import Shown, console
+from maxk.cli.data import Which
+from maxk.records import Problem, Status
+from maxk.verify import Limits, Verifier
+from maxk.verify.doctor import examine
+from maxk.verify.stored import Summary, count_rows, judge_file, verdicts_path
+
+
+@dataclass(frozen=True)
+class Verify:
+    """Judge stored completions again; verdicts go into a file beside them.
+
+    Stopping and repeating the command goes on where it stopped.
+    """
+
+    file: Annotated[Path, tyro.conf.Positional]
+    """JSONL (also .gz) or parquet; a row has `completion` or `program`, and `tests` or `problem`"""
+    data: str | None = None
+    """for rows that have `problem` instead of `tests`: the data set (`maxk data list`)"""
+    split: str | None = None
+    """of the data set; default: test, or the only one there is"""
+    source: Path | None = None
+    """of the data set: file or folder; default: the Hugging Face hub"""
+    out: Path | None = None
+    """file of the verdicts; default: NAME.verdicts.jsonl beside FILE"""
+    workers: int | None = None
+    """programs at once; default: two per core"""
+    isolate: Literal["program", "test"] = "program"
+    """what gets a process of its own"""
+    limits: Limits = field(default_factory=Limits)
+    allow_unsafe: bool = False
+    """run under resource limits alone where the kernel has no isolation; for code you trust"""
+
+    def run(self) -> int:
+        total = count_rows(self.file)
+        with (
+            Verifier(
+                self.workers, self.limits, self.allow_unsafe, isolate=self.isolate
+            ) as verifier,
+            Shown(total) as shown,
+        ):
+            summary = judge_file(self.file, verifier, self.out, self.problems(), shown.update)
+        self.show(summary, verifier.tier)
+        return 0
+
+    def problems(self) -> dict[str, Problem]:
+        if self.data is None:
+            return {}
+        found, _ = Which(self.data, self.split, self.source, keep_broken=True).problems()
+        return {problem.id: problem for problem in found}
+
+    def show(self, summary: Summary, tier: str) -> None:
+        rows, tests = max(summary.rows, 1), max(summary.fates.total(), 1)
+        table = Table(show_header=False, box=None)
+        table.add_row("completions", f"{summary.rows}, of which {summary.judged} judged now")
+        table.add_row("passed all tests", f"{summary.passed / rows:.2%}")
+        table.add_row("mean reward", f"{summary.reward / rows:.4f}")
+        for status in Status:
+            if summary.fates[status]:
+                table.add_row(f"tests: {status.value}", f"{summary.fates[status] / tests:.2%}")
+        if summary.judged:
+            rate = summary.judged / max(summary.seconds, 1e-9)
+            table.add_row("speed", f"{rate:.0f} programs/s, tier {tier}")
+        console.print(table)
+        console.print(f"verdicts: {self.out or verdicts_path(self.file)}", soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Doctor:
+    """Say which isolation this machine gives, what is missing, and how to add it."""
+
+    def run(self) -> int:
+        report = examine()
+        meaning = {
+            "A": "A: namespaces, Landlock and seccomp",
+            "B": "B: Landlock and seccomp, no namespaces",
+            None: "none: programs are not run here, unless you pass allow_unsafe",
+        }
+        console.print(f"tier {meaning[report.tier]}")
+        for finding in report.findings:
+            mark = "yes" if finding.works else "NO "
+            console.print(f"  {mark} {finding.layer}: stops {finding.stops}", soft_wrap=True)
+            if not finding.works:
+                console.print(f"      {finding.why}", soft_wrap=True)
+                if finding.command:
+                    console.print(f"      to add it: {finding.command}", soft_wrap=True)
+        if report.trial:
+            console.print(report.trial)
+        return 0 if report.tier else 1

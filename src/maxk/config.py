@@ -1,0 +1,160 @@
+"""A training run as one TOML file: frozen models, and an error for every key that is not known.
+
+    [run]     where it goes
+    [model]   what is trained
+    [data]    the problems
+    [reward]  how a program is judged
+    [method]  how rewards become advantages
+    [lora]    peft's LoraConfig, if only an adapter is trained
+    [trl]     everything else, as trl.GRPOConfig has it
+
+Reading one needs no torch. configs/paper.toml has the paper's settings.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from maxk.records import RewardKind
+
+
+class ConfigError(ValueError):
+    """A key or a value that a configuration cannot have."""
+
+
+class Table(BaseModel):
+    """A table of the file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+
+class RunTable(Table):
+    """Where the run goes."""
+
+    out: Path
+    rollouts: bool = True  # write every completion down
+
+
+class ModelTable(Table):
+    """What is trained: a name on the hub, or a folder."""
+
+    name: str
+
+
+class DataTable(Table):
+    """The problems; `maxk data list` has the names, docs/data.md the steps of preparation."""
+
+    name: str
+    split: str | list[str] = "train"
+    source: Path | None = None
+    options: dict[str, Any] = {}  # of the loader
+    max_difficulty: int | None = None  # for code-contests
+    max_prompt_tokens: int | None = None
+    random_split: tuple[int, int] | None = None  # sizes of train and test; train is taken
+    random_split_seed: int = 0
+    limit: int | None = Field(default=None, ge=1)  # the first so many
+
+
+class RewardTable(Table):
+    """How a program is judged."""
+
+    kind: RewardKind = "continuous"
+    workers: int | None = Field(default=None, ge=1)  # of each process; None: two per core
+    cpu_seconds: float = Field(default=4.0, gt=0)
+    wall_seconds: float = Field(default=20.0, gt=0)
+    memory_bytes: int = Field(default=512 * 2**20, gt=0)
+    allow_unsafe: bool = False
+
+
+class MethodTable(Table):
+    """How rewards become advantages; docs/estimators.md has the methods."""
+
+    name: str = "off-policy-exact"
+    k: int = 4
+    k_schedule: str = "constant"
+    k_end: int | None = None
+    k_switch: float = 0.5
+    clamp_delta: float | None = None
+    trust_region: bool = True
+
+
+class TrainConfig(Table):
+    """Everything `maxk train` needs."""
+
+    run: RunTable
+    model: ModelTable
+    data: DataTable
+    reward: RewardTable = RewardTable()
+    method: MethodTable = MethodTable()
+    lora: dict[str, Any] | None = None
+    trl: dict[str, Any] = {}
+
+
+def read_config(file: Path, overrides: Sequence[str] = ()) -> TrainConfig:
+    """The file, with `--section.key value` pairs in the place of what it says."""
+    try:
+        given = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: {error}") from None
+    for path, value in _pairs(overrides):
+        table = given
+        *sections, key = path.split(".")
+        for section in sections:
+            table = table.setdefault(section, {})
+        table[key] = value
+    try:
+        return TrainConfig.model_validate(given)
+    except ValidationError as error:
+        raise ConfigError(f"{file}: {_told(error)}") from None
+
+
+def _pairs(overrides: Sequence[str]) -> list[tuple[str, Any]]:
+    """
+    >>> _pairs(["--trl.learning_rate", "1e-5", "--data.name=mbpp", "--method.k", "8"])
+    [('trl.learning_rate', 1e-05), ('data.name', 'mbpp'), ('method.k', 8)]
+    """
+    out, rest = [], list(overrides)
+    while rest:
+        name, equals, value = rest.pop(0).partition("=")
+        if not name.startswith("--") or "." not in name:
+            raise ConfigError(f"{name!r} is not --section.key; for example --trl.learning_rate")
+        if not equals:
+            if not rest:
+                raise ConfigError(f"{name} has no value")
+            value = rest.pop(0)
+        out.append((name[2:].replace("-", "_"), _value(value)))
+    return out
+
+
+def _value(text: str) -> Any:
+    """A value as TOML reads it; what it cannot read is text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _told(error: ValidationError) -> str:
+    """Every fault in words."""
+    said = []
+    for fault in error.errors():
+        place = ".".join(str(part) for part in fault["loc"])
+        if fault["type"] == "extra_forbidden":
+            close = difflib.get_close_matches(str(fault["loc"][-1]), _known(fault["loc"][:-1]), 1)
+            said.append(f"{place} is unknown" + (f"; did you mean {close[0]}?" if close else ""))
+        elif fault["type"] == "missing":
+            said.append(f"{place} is missing")
+        else:
+            said.append(f"{place}={fault['input']!r}: {fault['msg'].lower()}")
+    return "; ".join(said)
+
+
+def _known(section: Sequence[Any]) -> list[str]:
+    if not section:
+        return list(TrainConfig.model_fields)
+    table = TrainConfig.model_fields[str(section[0])].annotation
+    return list(getattr(table, "model_fields", {}))

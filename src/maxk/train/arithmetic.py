@@ -1,0 +1,90 @@
+"""What the batch settings of TRL come to: counted before a model is loaded, shown at the start."""
+
+from dataclasses import dataclass
+from typing import cast
+
+from maxk.estimators import METHODS
+from maxk.train.config import MaxKConfig
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """The numbers that follow from a configuration and the number of prompts."""
+
+    processes: int
+    prompts_per_batch: int
+    completions_per_batch: int
+    micro_batch: int
+    micro_batches_per_step: int
+    updates_per_batch: float
+    steps: int
+    split: str
+
+    def rows(self) -> list[tuple[str, str]]:
+        """A line each, for a table."""
+        return [
+            ("processes", f"{self.processes}"),
+            ("prompts in a batch", f"{self.prompts_per_batch}"),
+            ("completions in a batch", f"{self.completions_per_batch}"),
+            ("micro-batch", f"{self.micro_batch} completions a process"),
+            ("micro-batches in a step", f"{self.micro_batches_per_step} a process"),
+            ("optimiser steps on a batch", f"{self.updates_per_batch:g}"),
+            ("optimiser steps in all", f"{self.steps}"),
+            ("groups", self.split),
+        ]
+
+
+def arithmetic(args: MaxKConfig, prompts: int | None = None) -> Arithmetic:
+    """Count; prompts is the size of the data set, None where it is not known.
+
+    Raises ValueError where no step could be made.
+    """
+    n, micro = cast(int, args.num_generations), args.per_device_train_batch_size
+    batch = cast(int, args.generation_batch_size)
+    per_batch = cast(int, args.steps_per_generation)
+    updates = per_batch * args.num_iterations / args.gradient_accumulation_steps
+    asked = batch // n
+    if prompts is not None and prompts < asked:
+        raise ValueError(
+            f"the data set has {prompts} prompts and a batch takes {asked} (generation_batch_size="
+            f"{batch} over num_generations={n}); use more prompts or a smaller batch"
+        )
+    steps = args.max_steps
+    if steps <= 0 and prompts is not None:
+        steps = int(args.num_train_epochs * (prompts // asked) * updates)
+        if steps < 1:
+            raise ValueError(
+                f"{prompts} prompts in num_train_epochs={args.num_train_epochs:g} come to no step "
+                f"of gradient_accumulation_steps={args.gradient_accumulation_steps} micro-batches"
+            )
+    return Arithmetic(
+        args.world_size,
+        asked,
+        batch,
+        micro,
+        args.gradient_accumulation_steps,
+        updates,
+        steps,
+        split(args),
+    )
+
+
+def split(args: MaxKConfig) -> str:
+    """Where the completions of one prompt are taken apart."""
+    n = cast(int, args.num_generations)
+    if not METHODS[args.method].off_policy:
+        return f"of {n}, weighed before TRL spreads them over micro-batches"
+    local = args.per_device_train_batch_size * cast(int, args.steps_per_generation)
+    over = []
+    if local % n:
+        over.append("processes")
+    if not whole_groups(args):
+        over.append("micro-batches")
+    if over:
+        return f"of {n} split over {' and '.join(over)}"
+    return f"of {n}, whole in a micro-batch: no extra pass for the ratios"
+
+
+def whole_groups(args: MaxKConfig) -> bool:
+    """Whether micro-batches can hold whole groups."""
+    return args.per_device_train_batch_size % cast(int, args.num_generations) == 0

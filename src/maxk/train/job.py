@@ -1,0 +1,218 @@
+"""The whole job of `maxk train`: from a configuration to a folder with a trained model in it.
+
+The same command goes on where it was stopped. SIGTERM, as machines that are taken back send it,
+ends the run after the optimiser step at hand with a checkpoint.
+"""
+
+import dataclasses
+import difflib
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from accelerate import PartialState
+from datasets import Dataset
+from peft import LoraConfig
+from transformers import AutoTokenizer, TrainerCallback
+from transformers.trainer_utils import set_seed
+
+from maxk.config import ConfigError, DataTable, RewardTable, TrainConfig
+from maxk.data import Account, load_with_account
+from maxk.data.prepare import at_most_difficulty, at_most_tokens, random_split, token_counter
+from maxk.records import Problem
+from maxk.runs import Run, RunError, write_whole
+from maxk.train.arithmetic import Arithmetic, arithmetic
+from maxk.train.config import MaxKConfig
+from maxk.train.rollouts import forget
+from maxk.train.trainer import MaxKTrainer, state_name
+from maxk.verify import Limits, UnitTestReward, Verifier
+
+DEFAULTS: dict[str, Any] = {  # of this command, where [trl] says nothing
+    "logging_steps": 1,
+    "save_steps": 50,
+    "save_total_limit": 2,
+    "report_to": "none",
+}
+OWNED = {"output_dir", "method", "k", "k_schedule", "k_end", "k_switch", "clamp_delta"}
+OWNED |= {"trust_region", "logging_dir", "resume_from_checkpoint"}
+MODEL = "model"  # the folder of the trained model; it is there when the run is finished
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    step: int
+    finished: bool  # False: stopped by SIGTERM, to be gone on with
+    already: bool = False  # it had been finished before
+
+
+def train(config: TrainConfig, say: Callable[[str], None] = print) -> Outcome:
+    """Train as configured, from the start or from the last checkpoint."""
+    args = trl_config(config)
+    set_seed(args.seed)
+    tokenizer = AutoTokenizer.from_pretrained(config.model.name, padding_side="left")
+    problems, account = problems_of(config.data, tokenizer)
+    numbers = arithmetic(args, len(problems))
+    main = args.process_index == 0
+    if main:
+        Run.start(config.run.out, "train", config.model_dump(mode="json"))
+        say(f"{config.data.name}: {account}")
+        say(shown(numbers))
+    PartialState().wait_for_everyone()
+    run = Run.open(config.run.out)
+    if (run.folder / MODEL).exists():
+        return Outcome(max((line["step"] for line in run.metrics()), default=0), True, True)
+    rows = [
+        {"prompt": prompt_of(problem, tokenizer), "problem": problem.id} for problem in problems
+    ]
+    with run.locked() if main else nullcontext(), verifier_of(config.reward) as verifier:
+        trainer = MaxKTrainer(
+            config.model.name,
+            UnitTestReward(verifier, {p.id: p for p in problems}, config.reward.kind),
+            args,
+            Dataset.from_list(rows),
+            processing_class=tokenizer,
+            peft_config=LoraConfig(**config.lora) if config.lora else None,
+            run=run if config.run.rollouts else None,
+        )
+        return carry_out(trainer, run, main, say)
+
+
+def carry_out(trainer: MaxKTrainer, run: Run, main: bool, say: Callable[[str], None]) -> Outcome:
+    """Train with the folder kept up to date."""
+    checkpoint = last_checkpoint(run, trainer.args.world_size)
+    begun = 0 if checkpoint is None else int(checkpoint.name.split("-")[1])
+    if main:
+        run.note_environment(seed=trainer.args.seed, from_step=begun)
+        write_whole(run.folder / "trl.json", trainer.args.to_json_string().encode())
+        run.forget_metrics(after=begun)
+        forget(run, begun)
+        if begun:
+            say(f"going on after step {begun}")
+    stop = StopOnSignal(trainer)
+    trainer.add_callback(stop)
+    trainer.add_callback(WriteMetrics(run))
+    with stop.listening():
+        trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    trainer.write_rollouts()
+    if stop.asked:
+        return Outcome(trainer.state.global_step, finished=False)
+    trainer.save_model(str(run.folder / f".{MODEL}"))
+    trainer.accelerator.wait_for_everyone()
+    if main:
+        (run.folder / f".{MODEL}").rename(run.folder / MODEL)
+    return Outcome(trainer.state.global_step, finished=True)
+
+
+def trl_config(config: TrainConfig) -> MaxKConfig:
+    """TRL's arguments, with what the other tables say put in."""
+    known = {field.name for field in dataclasses.fields(MaxKConfig)}
+    for key in config.trl:
+        if key in OWNED:
+            raise ConfigError(f"trl.{key} is set by the tables [run] and [method]; leave it out")
+        if key not in known:
+            close = difflib.get_close_matches(key, known, 1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ConfigError(f"trl.{key} is unknown to this version of TRL{hint}")
+    given: dict[str, Any] = DEFAULTS | config.trl
+    if not torch.cuda.is_available():
+        given = {"bf16": False} | given
+    method = config.method.model_dump()
+    output = str(config.run.out / "checkpoints")
+    return MaxKConfig(output_dir=output, method=method.pop("name"), **method, **given)
+
+
+def problems_of(table: DataTable, tokenizer: Any) -> tuple[list[Problem], Account]:
+    """The problems to train on, and what was dropped on the way."""
+    problems, account = [], Account()
+    for split in [table.split] if isinstance(table.split, str) else table.split:
+        found, dropped = load_with_account(table.name, split, table.source, **table.options)
+        problems += found
+        account.dropped += dropped.dropped
+        account.noted += dropped.noted
+    if table.max_difficulty is not None:
+        problems = at_most_difficulty(problems, table.max_difficulty, account)
+    if table.max_prompt_tokens is not None:
+        count = token_counter(tokenizer)
+        problems = at_most_tokens(problems, table.max_prompt_tokens, count, account)
+    if table.random_split is not None:
+        problems, _ = random_split(problems, table.random_split, table.random_split_seed)
+    problems = problems[: table.limit]
+    account.kept = len(problems)
+    return problems, account
+
+
+def prompt_of(problem: Problem, tokenizer: Any) -> Any:
+    """Chat messages, or their text for a model without a chat template."""
+    return problem.prompt if tokenizer.chat_template else problem.prompt[0]["content"]
+
+
+def verifier_of(table: RewardTable) -> Verifier:
+    """The judge of the programs."""
+    limits = Limits(
+        cpu_seconds=table.cpu_seconds,
+        wall_seconds=table.wall_seconds,
+        memory_bytes=table.memory_bytes,
+    )
+    return Verifier(table.workers, limits, table.allow_unsafe)
+
+
+def last_checkpoint(run: Run, processes: int) -> Path | None:
+    """The newest checkpoint that was written to its end."""
+    wanted = {state_name(process) for process in range(processes)}
+    found = (run.folder / "checkpoints").glob("checkpoint-*")
+    for folder in sorted(found, key=lambda path: -int(path.name.split("-")[1])):
+        there = {path.name for path in folder.glob(state_name("*"))}
+        if there == wanted:
+            return folder
+        if there and (folder / "trainer_state.json").exists():
+            raise RunError(f"{folder} was written by {len(there)} processes; go on with as many")
+    return None
+
+
+def shown(numbers: Arithmetic) -> str:
+    """The batch arithmetic as a table."""
+    return "\n".join(f"  {name:<27}{value}" for name, value in numbers.rows())
+
+
+class WriteMetrics(TrainerCallback):
+    """What is logged goes into the run's metrics, whatever trackers there are."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.is_world_process_zero:
+            self.run.log({"step": state.global_step, **kwargs["logs"]})
+
+
+class StopOnSignal(TrainerCallback):
+    """On SIGTERM: finish the optimiser step, save, stop. A second one ends at once."""
+
+    def __init__(self, trainer: MaxKTrainer) -> None:
+        self.trainer, self.received, self.asked = trainer, False, False
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        before = signal.signal(signal.SIGTERM, self.receive)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    def receive(self, number: int, frame: Any) -> None:
+        self.received = True
+        signal.signal(number, signal.SIG_DFL)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.asked = self.received
+        if args.world_size > 1:  # the signal may have reached one process before another
+            accelerator = self.trainer.accelerator
+            local = torch.tensor([self.received], device=accelerator.device)
+            self.asked = bool(cast(torch.Tensor, accelerator.gather(local)).any())
+        if self.asked:
+            control.should_save = control.should_training_stop = True

@@ -1,0 +1,75 @@
+"""Every completion of a training run with its reward, verdict, weights and ratios, in parquet.
+
+A part of the table `rollouts` is one batch of completions, named after the optimiser step at which
+it was sampled. Weights and log-ratios are lists: one entry per time the completion was trained on.
+"""
+
+from typing import Any
+
+import pyarrow as pa
+
+from maxk.runs import Run
+
+TABLE = "rollouts"
+SCHEMA = pa.schema(
+    [
+        ("step", pa.int32()),  # optimiser steps made when it was sampled
+        ("group", pa.int32()),  # the prompt's number in the batch
+        ("sample", pa.int32()),
+        ("problem", pa.string()),
+        ("prompt", pa.string()),
+        ("completion", pa.string()),
+        ("reward", pa.float64()),
+        ("verdict", pa.string()),  # JSON, maxk.schema.dict_of_verdict
+        ("weights", pa.list_(pa.float32())),
+        ("log_ratios", pa.list_(pa.float32())),
+    ]
+)
+
+
+class Batch:
+    """The completions of one batch, collected until the next one is sampled."""
+
+    def __init__(self, step: int, number: int, n: int, texts: list[dict[str, Any]]) -> None:
+        self.step, self.number, self.n = step, number, n
+        self.texts = texts  # problem, prompt, completion, reward, verdict; in the order of `row`
+        self.weights: list[list[float]] = [[] for _ in texts]
+        self.log_ratios: list[list[float]] = [[] for _ in texts]
+
+    def add(self, rows: list[int], weights: list[float], log_ratios: list[float]) -> None:
+        """Note what completions were trained with."""
+        for row, weight, ratio in zip(rows, weights, log_ratios, strict=True):
+            self.weights[row].append(weight)
+            self.log_ratios[row].append(ratio)
+
+    def write(self, run: Run) -> None:
+        rows = [
+            {
+                "step": self.step,
+                "group": i // self.n,
+                "sample": i % self.n,
+                **text,
+                "weights": self.weights[i],
+                "log_ratios": self.log_ratios[i],
+            }
+            for i, text in enumerate(self.texts)
+        ]
+        part = f"step-{self.step:07d}" + f"-{self.number}" * bool(self.number)
+        run.write(TABLE, part, pa.Table.from_pylist(rows, SCHEMA))
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return dict(vars(self))
+
+    @classmethod
+    def of_state(cls, state: dict[str, Any]) -> "Batch":
+        batch = cls(state["step"], state["number"], state["n"], state["texts"])
+        batch.weights, batch.log_ratios = state["weights"], state["log_ratios"]
+        return batch
+
+
+def forget(run: Run, after: int) -> None:
+    """Drop the batches of steps that will be made again."""
+    for part in run.parts(TABLE):
+        if int(part.split("-")[1]) >= after:
+            run.remove(TABLE, part)

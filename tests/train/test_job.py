@@ -1,0 +1,199 @@
+"""`maxk train` from its file to its folder: what is written, stopped, resumed and refused."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maxk.config import TrainConfig, read_config
+from maxk.records import Verdict
+from maxk.runs import Run, RunError
+from maxk.train.job import train
+from maxk.verify import Verifier
+from tests.tiny import tiny_model
+
+pytestmark = pytest.mark.filterwarnings("default")  # of TRL and its libraries, not ours
+
+# A program of one or two characters passes if it is valid and prints nothing: a few of the random
+# model's completions do, so there is something to learn.
+PROBLEM = {"statement": "do nothing", "tests": [{"input": "", "output": ""}]}
+STEPS = 9
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> Path:
+    """A folder with a model, problems and a configuration."""
+    folder = tmp_path_factory.mktemp("world")
+    model, tokenizer = tiny_model()
+    model.save_pretrained(folder / "tiny")
+    tokenizer.save_pretrained(folder / "tiny")
+    with (folder / "problems.jsonl").open("w") as file:
+        for i in range(16):
+            file.write(json.dumps({"id": f"p{i}", **PROBLEM}) + "\n")
+    (folder / "run.toml").write_text(f"""
+[run]
+out = "{folder}/unused"
+[model]
+name = "{folder}/tiny"
+[data]
+name = "jsonl"
+source = "{folder}/problems.jsonl"
+[reward]
+workers = 2
+[method]
+k = 2
+[trl]
+num_generations = 8
+per_device_train_batch_size = 16
+num_iterations = 3
+max_completion_length = 2
+max_steps = {STEPS}
+learning_rate = 5e-3
+lr_scheduler_type = "constant"
+beta = 0.0
+save_steps = 2
+disable_tqdm = true
+""")
+    return folder
+
+
+def config(world: Path, out: Path, *more: str) -> TrainConfig:
+    return read_config(world / "run.toml", ["--run.out", str(out), *more])
+
+
+def curve(out: Path, *names: str) -> list[list[Any]]:
+    return [
+        [line.get(name) for name in names] for line in Run.open(out).metrics() if "loss" in line
+    ]
+
+
+KEPT = ("step", "loss", "grad_norm", "reward", "max_at/4", "drift/iteration_3/mean", "entropy")
+
+
+@pytest.fixture(scope="module")
+def unbroken(world, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "unbroken"
+    outcome = train(config(world, out), print)
+    assert (outcome.step, outcome.finished) == (STEPS, True)
+    return out
+
+
+def test_the_folder_holds_all_there_is_to_know(unbroken):
+    run = Run.open(unbroken)
+    assert run.config["method"] == {
+        "name": "off-policy-exact", "k": 2, "k_schedule": "constant", "k_switch": 0.5,
+        "trust_region": True,
+    }  # fmt: skip
+    (start,) = [json.loads(x) for x in (unbroken / "environment.jsonl").read_text().splitlines()]
+    assert start["versions"]["trl"]
+    assert start["seed"] == 42
+    assert json.loads((unbroken / "trl.json").read_text())["learning_rate"] == 5e-3
+    assert [step for (step,) in curve(unbroken, "step")] == list(range(1, STEPS + 1))
+    assert (unbroken / "model" / "model.safetensors").exists()
+    rows = run.read("rollouts").to_pylist()
+    assert len(rows) == 3 * 16
+    assert {row["step"] for row in rows} == {0, 3, 6}
+    assert all(len(row["weights"]) == len(row["log_ratios"]) == 3 for row in rows)
+    assert any(row["reward"] > 0 for row in rows), "nothing to learn: the tests below are empty"
+    for row in rows:
+        tests = json.loads(row["verdict"])["tests"] if row["verdict"] else []
+        assert row["reward"] == (sum(t[0] == "passed" for t in tests) / len(tests) if tests else 0)
+        assert row["log_ratios"][0] == 0
+    assert any(abs(x) > 1e-3 for row in rows for x in row["log_ratios"])
+    assert any(x != 0 for row in rows for x in row["weights"])
+
+
+def test_two_runs_with_one_seed_are_equal(world, unbroken, tmp_path):
+    train(config(world, tmp_path / "again"), print)
+    assert curve(tmp_path / "again", *KEPT) == curve(unbroken, *KEPT)
+
+
+@pytest.mark.parametrize("calls", [2, 3])
+def test_a_run_that_broke_in_the_middle_of_ppo_iterations_goes_on_as_if_it_had_not(
+    world, unbroken, tmp_path, monkeypatch, calls
+):
+    """The judge fails after 3 or 6 steps; checkpoints are after 2 and 4 or 6."""
+    out, judge, seen = tmp_path / "broken", Verifier.judge, []
+
+    def fails(self: Verifier, *args: Any, **kwargs: Any) -> list[Verdict]:
+        seen.append(1)
+        if len(seen) == calls:
+            raise OSError("no space left")
+        return judge(self, *args, **kwargs)
+
+    monkeypatch.setattr(Verifier, "judge", fails)
+    with pytest.raises(RuntimeError, match="'unit_tests_continuous' raised OSError: no space left"):
+        train(config(world, out), print)
+    assert (out / "checkpoints" / f"checkpoint-{2 if calls == 2 else 6}").exists()
+    monkeypatch.undo()
+    said: list[str] = []
+    assert train(config(world, out), said.append).finished
+    assert any("going on after step" in text for text in said)
+    assert curve(out, *KEPT) == curve(unbroken, *KEPT)
+    names = ("step", "group", "sample", "completion", "reward", "weights", "log_ratios")
+    one, two = (Run.open(x).read("rollouts", names).to_pylist() for x in (out, unbroken))
+    assert one == two
+    starts = (out / "environment.jsonl").read_text().splitlines()
+    assert [json.loads(line)["from_step"] for line in starts] == [0, 2 if calls == 2 else 6]
+
+
+def test_a_finished_run_is_not_made_again_and_another_one_does_not_go_into_its_folder(
+    world, unbroken
+):
+    before = (unbroken / "metrics.jsonl").read_bytes()
+    assert train(config(world, unbroken), print).already
+    assert (unbroken / "metrics.jsonl").read_bytes() == before
+    with pytest.raises(RunError, match=r"method.k: 2 there, 3 asked"):
+        train(config(world, unbroken, "--method.k", "3"), print)
+
+
+def test_sigterm_saves_and_the_same_command_goes_on(world, tmp_path):
+    """As on a machine that is taken back. 60 steps, so that it is not over before the signal."""
+    whole, out = tmp_path / "whole", tmp_path / "preempted"
+    train(config(world, whole, "--trl.max_steps=60"), print)
+    command = [sys.executable, "-m", "maxk", "train", str(world / "run.toml"), f"--run.out={out}"]
+    command += ["--trl.max_steps", "60"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not (out / "metrics.jsonl").exists():
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 143, said
+    steps = len(curve(out, "step"))
+    assert f"stopped after step {steps}; the same command goes on" in said
+    assert (out / "checkpoints" / f"checkpoint-{steps}").exists()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "finished at step 60" in done.stdout
+    assert curve(out, *KEPT) == curve(whole, *KEPT)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "--trl.lerning_rate=1",
+            "trl.lerning_rate is unknown to this version of TRL; did you mean",
+        ),
+        ("--trl.output_dir=x", r"trl.output_dir is set by the tables \[run\] and \[method\]"),
+        ("--trl.generation_batch_size=160", "the data set has 16 prompts and a batch takes 20"),
+        ("--trl.per_device_train_batch_size=12", "must be divisible by num_generations"),
+        ("--method.k=8", "k=8 equal to num_generations=8 leaves"),
+        ("--method.k_end=4", "k_end=4 with k_schedule='constant'"),
+    ],
+)
+def test_impossible_settings_are_refused_before_the_model_is_loaded(
+    world, tmp_path, override, message, monkeypatch
+):
+    def loads(*_: Any, **__: Any) -> None:
+        raise AssertionError("a model is being loaded")
+
+    monkeypatch.setattr("maxk.train.trainer.GRPOTrainer.__init__", loads)
+    with pytest.raises(ValueError, match=message):
+        train(config(world, tmp_path / "no", override), print)
