@@ -4,8 +4,8 @@
 
 Both train on completions of fixed tokens, so that neither gains by sampling shorter ones; what is
 timed is `training_step`, from the rewards to the gradients: CPU time on a CPU, which others on the
-machine disturb less, and wall time on a GPU. Rounds of both alternate, and ratios are of rounds next
-to each other.
+machine disturb less, and wall time on a GPU. Rounds of both alternate, and ratios are of rounds
+next to each other.
 """
 
 import argparse
@@ -27,9 +27,19 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from maxk.train import MaxKConfig, MaxKTrainer
 
 N, PROMPTS, LENGTH = 8, 2, 64
-SIZES = {
-    "tiny": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2},
-    "100m": {"hidden_size": 768, "intermediate_size": 2048, "num_hidden_layers": 12},
+SIZES: dict[str, Any] = {
+    "tiny": {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "vocab_size": 128,
+    },
+    "100m": {
+        "hidden_size": 768,
+        "intermediate_size": 2048,
+        "num_hidden_layers": 12,
+        "vocab_size": 16_000,
+    },
 }
 
 
@@ -45,7 +55,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def reward(completions: list[str], **_: Any) -> list[float]:
+def reward(completions: list[Any], **_: Any) -> list[float | None]:
     """Many values, so that no group is without signal."""
     return [sum(map(ord, text)) % 97 / 97 for text in completions]
 
@@ -82,8 +92,7 @@ def timed(trainer_class: type[GRPOTrainer]) -> type[GRPOTrainer]:
 def round_of(which: str, size: str, micro: int, steps: int) -> float:
     """Seconds an optimiser step: the median over batches, the first left out."""
     torch.manual_seed(0)
-    shape = {"num_attention_heads": 8, "vocab_size": 32_000 if size == "100m" else 128}
-    model = LlamaForCausalLM(LlamaConfig(**shape, **SIZES[size]))
+    model = LlamaForCausalLM(LlamaConfig(num_attention_heads=8, **SIZES[size]))
     accumulation = N * PROMPTS // micro
     common: dict[str, Any] = {
         "per_device_train_batch_size": micro,

@@ -6,6 +6,8 @@ A random character model learns to write digits, the best of 4 samples counting.
 the same updates on any model, batching and number of processes (tests/train/test_minimal_loop.py).
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -16,7 +18,7 @@ from maxk.estimators import advantages, trust_region
 N, K, LENGTH, EOS = 8, 4, 12, 0  # samples a prompt, the k of max@k, tokens, the end's token
 
 
-def sample(model: LlamaForCausalLM, prompts_PT: Tensor) -> tuple[Tensor, Tensor]:
+def sample(model: Any, prompts_PT: Tensor) -> tuple[Tensor, Tensor]:
     """N completions of every prompt, and which of their tokens are before or at the end."""
     repeated = prompts_PT.repeat_interleave(N, 0)
     ids = model.generate(
