@@ -1,6 +1,7 @@
 """`maxk train` from its file to its folder: what is written, stopped, resumed and refused."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from maxk.runs import Run, RunError
 from maxk.train.job import train
 from maxk.verify import Verifier
 from tests.tiny import tiny_model
+from tests.train.test_two_processes import free_port
 
 pytestmark = pytest.mark.filterwarnings("default")  # of TRL and its libraries, not ours
 
@@ -152,6 +154,13 @@ def test_a_finished_run_is_not_made_again_and_another_one_does_not_go_into_its_f
         train(config(world, unbroken, "--method.k", "3"), print)
 
 
+def wait_for_a_step(out: Path) -> None:
+    deadline = time.monotonic() + 120
+    while not (out / "metrics.jsonl").exists() or not curve(out, "step"):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def test_sigterm_saves_and_the_same_command_goes_on(world, tmp_path):
     """As on a machine that is taken back. 60 steps, so that it is not over before the signal."""
     whole, out = tmp_path / "whole", tmp_path / "preempted"
@@ -159,9 +168,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(world, tmp_path):
     command = [sys.executable, "-m", "maxk", "train", str(world / "run.toml"), f"--run.out={out}"]
     command += ["--trl.max_steps", "60"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and not (out / "metrics.jsonl").exists():
-        time.sleep(0.02)
+    wait_for_a_step(out)
     process.send_signal(signal.SIGTERM)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 143, said
@@ -172,6 +179,35 @@ def test_sigterm_saves_and_the_same_command_goes_on(world, tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     assert "finished at step 60" in done.stdout
     assert curve(out, *KEPT) == curve(whole, *KEPT)
+
+
+def test_two_processes_write_one_folder_and_go_on_together(world, tmp_path):
+    """SIGTERM reaches one of them only; both stop after the same step."""
+    out = tmp_path / "two"
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}"]
+    settings = ["--trl.max_steps=60", "--trl.per_device_train_batch_size=8"]
+    job = ["-m", "maxk", "train", str(world / "run.toml"), f"--run.out={out}", *settings]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, *launch, *job], env=environment)
+    wait_for_a_step(out)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[1]), signal.SIGTERM)
+    assert process.wait(timeout=120) != 0
+    steps = len(curve(out, "step"))
+    assert 0 < steps < 60
+    folder = out / "checkpoints" / f"checkpoint-{steps}"
+    assert {path.name for path in folder.glob("maxk-*")} == {"maxk-0.pt", "maxk-1.pt"}
+    with pytest.raises(RunError, match="was written by 2 processes; go on with as many"):
+        train(config(world, out, *settings), print)
+    done = subprocess.run([sys.executable, *launch, *job], env=environment, timeout=120)
+    assert done.returncode == 0
+    assert [step for (step,) in curve(out, "step")] == list(range(1, 61))
+    rows = Run.open(out).read("rollouts").to_pylist()
+    assert len(rows) == 20 * 16
+    assert all(len(row["weights"]) == 3 for row in rows)
+    assert {(row["group"], row["sample"]) for row in rows} == {
+        (group, sample) for group in range(2) for sample in range(8)
+    }
 
 
 @pytest.mark.parametrize(

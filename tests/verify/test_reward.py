@@ -84,6 +84,27 @@ def test_verdicts_are_kept_and_logged(verifier):
     assert metrics["verdict/no_program"] == 0.25
 
 
+def test_what_was_started_early_is_waited_for_and_nothing_else_is_taken(verifier, monkeypatch):
+    given = {"completions": ["print(1)", ""], "tests": ['[{"input": "", "output": "1"}]'] * 2}
+    reward, judged = UnitTestReward(verifier), []
+    judge = verifier.judge
+
+    def watched(jobs):
+        judged.append([program for program, _ in jobs])
+        return judge(jobs)
+
+    monkeypatch.setattr(verifier, "judge", watched)
+    reward.start(**given, prompts=["", ""])
+    assert reward(**given) == [1.0, 0.0]
+    assert judged == [["print(1)"]], "judged once, and not again"
+    reward.start(**given)
+    assert reward(["print(2)", ""], tests=given["tests"]) == [0.0, 0.0]
+    assert reward(**given) == [1.0, 0.0]
+    reward.start(completions=["print(1)"], tests=["no JSON"])
+    with pytest.raises(ValueError, match="tests is not JSON"):
+        reward(["print(1)"], tests=["no JSON"])
+
+
 def test_a_data_set_without_tests_is_refused_with_the_way_out(verifier):
     with pytest.raises(ValueError, match=r"no column `tests` .*maxk.schema.tests_to_json"):
         UnitTestReward(verifier)(completions=[DOUBLE])

@@ -119,8 +119,8 @@ def trl_config(config: TrainConfig) -> MaxKConfig:
             hint = f"; did you mean {close[0]}?" if close else ""
             raise ConfigError(f"trl.{key} is unknown to this version of TRL{hint}")
     given: dict[str, Any] = DEFAULTS | config.trl
-    if not torch.cuda.is_available():
-        given = {"bf16": False} | given
+    if not torch.accelerator.is_available():
+        given = {"bf16": False, "use_cpu": True} | given
     method = config.method.model_dump()
     output = str(config.run.out / "checkpoints")
     return MaxKConfig(output_dir=output, method=method.pop("name"), **method, **given)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from accelerate.utils import gather_object
+from accelerate.utils import gather_object, send_to_device
 from torch import Tensor
 from trl.trainer.grpo_trainer import GRPOTrainer
 
@@ -373,10 +373,11 @@ class MaxKTrainer(GRPOTrainer):
                 f"{path.parent} is not a checkpoint of this trainer with this many processes: it "
                 f"has no {path.name}"
             )
-        state = torch.load(path, map_location=self.accelerator.device, weights_only=True)
+        state = torch.load(path, map_location="cpu", weights_only=True)
         for name in _KEPT:
             setattr(self, name, state[name])
-        self._buffered_inputs, self._rewards_PN = state["buffer"], state["rewards"]
+        tensors = (state["buffer"], state["rewards"])
+        self._buffered_inputs, self._rewards_PN = send_to_device(tensors, self.accelerator.device)
         self._batch = None if state["batch"] is None else Batch.of_state(state["batch"])
 
     def _training(self) -> bool:
