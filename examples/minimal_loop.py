@@ -47,7 +47,7 @@ def update(
         now = logps(model, ids_BT, mask_BC)
         start = now.detach() if start is None else start
         log_ratios_PN = (now.detach() - start).view_as(rewards_PN)
-        weights = advantages("off-policy-exact", rewards_PN, k, log_ratios_PN)
+        weights = advantages("off-policy-exact", rewards_PN, k, log_ratios_PN, clamp_delta=0.5)
         weights = trust_region(weights, log_ratios_PN, epsilon)
         loss = -(weights.flatten() * now).sum() / mask_BC.numel()
         optimizer.zero_grad()

@@ -93,7 +93,18 @@ def mean(r, ratios, k, order) -> list[Sum]:
     return [Sum(x.value - average.value, x.scale + scale) for x in w]
 
 
-BASELINES = {"none": plain, "loo": loo, "loo-1": loo_1, "mean": mean}
+def ratio_mean(r, ratios, k, order) -> list[Sum]:
+    """w_i minus its share rho_i / sum(rho) of the sum of w."""
+    w = plain(r, ratios, k, order)
+    whole, scale = math.fsum(x.value for x in w), math.fsum(x.scale for x in w)
+    shares = [ratio / math.fsum(ratios) for ratio in ratios]
+    return [
+        Sum(x.value - share * whole, x.scale + share * scale)
+        for x, share in zip(w, shares, strict=True)
+    ]
+
+
+BASELINES = {"none": plain, "loo": loo, "loo-1": loo_1, "mean": mean, "ratio-mean": ratio_mean}
 
 
 def weights(r, ratios, k, order, baseline) -> list[Sum]:

@@ -78,7 +78,7 @@ class MethodTable(Table):
     k_schedule: str = "constant"
     k_end: int | None = None
     k_switch: float = 0.5
-    clamp_delta: float | None = None
+    clamp_delta: float | None = None  # of the off-policy methods; None: 0.5, inf: no bound
     trust_region: bool = True
 
 

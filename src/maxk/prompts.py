@@ -34,7 +34,9 @@ def messages(problem: Problem) -> list[dict[str, str]]:
     Write the function `f` in Python. Give the whole code, with...
     """
     statement = problem.statement.strip()
-    if problem.entry_point is None:
+    if problem.verbatim:
+        text = statement
+    elif problem.entry_point is None:
         text = STDIN.format(statement=statement, examples=_runs(problem.examples))
     else:
         starter = problem.starter.strip() if problem.starter else ""

@@ -126,6 +126,7 @@ class Problem:
     preamble: str | None = None  # imports that the data set grants every solution
     time_limit: float | None = None  # seconds a test, as the data set says
     tags: tuple[str, ...] = ()
+    verbatim: bool = False  # the prompt is the statement and nothing else
 
     def complete(self, program: str) -> str:
         """A program as it is to be judged: behind the preamble, if there is one."""

@@ -15,7 +15,7 @@ SUBNORMAL = 1e-300  # below it float64 itself has fewer digits
 CASES: list[tuple[Any, Any]] = [
     (order, baseline)
     for order in ("on-policy", "first", "exact")
-    for baseline in ("none", "mean", "loo", "loo-1")
+    for baseline in ("none", "mean", "loo", "loo-1", "ratio-mean")
 ]
 
 fractions = st.integers(0, 5).map(lambda passed: passed / 5)

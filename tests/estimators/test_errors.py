@@ -82,7 +82,7 @@ def test_log_ratios_must_match_the_rewards(call):
         call(torch.full((4,), 600.0))
 
 
-@pytest.mark.parametrize("baseline", ["mean", "zscore", "loo"])
+@pytest.mark.parametrize("baseline", ["mean", "zscore", "loo", "ratio-mean"])
 @pytest.mark.parametrize("order", ["on-policy", "first", "exact"])
 def test_centring_at_k_equal_n_is_refused_with_the_fix(baseline, order):
     with pytest.raises(ValueError, match=rf"{baseline}.*k=4 equal to n=4.*k <= 3.*loo-1"):

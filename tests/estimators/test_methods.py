@@ -190,3 +190,16 @@ def test_trust_region_drops_samples_that_moved_the_way_they_are_pushed():
     moved = tensor([1.3, 1.3, 0.7, 0.7, 1.1]).log()
     pushed = tensor([1.0, -1.0, 1.0, -1.0, 1.0])
     assert trust_region(pushed, moved, epsilon=0.2).tolist() == [0.0, -1.0, 1.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("order", ["first", "exact"])
+def test_ratio_mean_sums_to_zero_and_lets_go_of_what_has_become_unlikely(order):
+    """The mean baseline keeps pushing a sample down however unlikely it is; this one does not."""
+    r = torch.tensor([0.0, 1.0, 0.5, 0.0], dtype=torch.float64)
+    gone = torch.tensor([-12.0, 0.1, -0.1, 0.0], dtype=torch.float64)
+    w = weights(r, 2, gone, order, "ratio-mean")
+    assert abs(w.sum()) < 1e-12
+    if order == "exact":  # to first order in rho - 1 the weight itself does not vanish with rho
+        assert abs(w[0]) < 1e-5
+        assert weights(r, 2, gone, order, "mean")[0] < -0.1
+    torch.testing.assert_close(weights(r, 2, baseline="ratio-mean"), weights(r, 2, baseline="mean"))

@@ -1,6 +1,7 @@
 """The reward function: called as TRL calls it, and by TRL itself."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -85,7 +86,8 @@ def test_verdicts_are_kept_and_logged(verifier):
 
 
 def test_what_was_started_early_is_waited_for_and_nothing_else_is_taken(verifier, monkeypatch):
-    given = {"completions": ["print(1)", ""], "tests": ['[{"input": "", "output": "1"}]'] * 2}
+    tests = ['[{"input": "", "output": "1"}]'] * 2
+    given: dict[str, Any] = {"completions": ["print(1)", ""], "tests": tests}
     reward, judged = UnitTestReward(verifier), []
     judge = verifier.judge
 
@@ -98,7 +100,7 @@ def test_what_was_started_early_is_waited_for_and_nothing_else_is_taken(verifier
     assert reward(**given) == [1.0, 0.0]
     assert judged == [["print(1)"]], "judged once, and not again"
     reward.start(**given)
-    assert reward(["print(2)", ""], tests=given["tests"]) == [0.0, 0.0]
+    assert reward(["print(2)", ""], tests=tests) == [0.0, 0.0]
     assert reward(**given) == [1.0, 0.0]
     reward.start(completions=["print(1)"], tests=["no JSON"])
     with pytest.raises(ValueError, match="tests is not JSON"):

@@ -8,14 +8,17 @@ import tyro
 
 from maxk.cli.console import console
 from maxk.cli.data import Data
+from maxk.cli.sample import Runs, Sample
 from maxk.cli.train import Train
 from maxk.cli.verify import Doctor, Verify
 
 Command = (
     Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Sample, tyro.conf.subcommand("sample")]
     | Annotated[Verify, tyro.conf.subcommand("verify")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
     | Annotated[Data, tyro.conf.subcommand("data")]
+    | Annotated[Runs, tyro.conf.subcommand("runs")]
 )
 
 

@@ -65,6 +65,10 @@ def load_with_account(
     if dataset.loader is _own_problem and source is not None:
         refuse_faults(sources.files_of(dataset, split, Path(source)))
     account = Account()
+    if dataset.made is not None and source is None:
+        made = dataset.made(split)
+        account.kept = len(made)
+        return made, account
     problems: dict[str, Problem] = {}
     places: dict[str, str] = {}
     known = broken(name)

@@ -81,7 +81,8 @@ def problem(row: Row, account: Account) -> Problem:
     """The problem of a line that `check` finds nothing wrong with."""
     tests = [_unix(read_test(test)) for test in row.fields["tests"]]
     time_limit = row.get("time_limit", (int, float), None)
-    optional = {name: row.get(name, str, None) for name in _TEXT[2:]}
+    given = {name: row.get(name, str, None) for name in _TEXT[2:]}
+    texts: dict[str, Any] = {name: value and unix(value) for name, value in given.items()}
     return Problem(
         id=row.fields["id"],
         statement=row.text("statement"),
@@ -89,7 +90,7 @@ def problem(row: Row, account: Account) -> Problem:
         examples=tuple(tests[: row.get("shown", int, 0)]),
         time_limit=None if time_limit is None else float(time_limit),
         tags=tuple(row.get("tags", list, [])),
-        **{name: value and unix(value) for name, value in optional.items()},
+        **texts,
     )
 
 

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from maxk.data import contests, functions, jsonl, livecode, plus
 from maxk.data.base import Row
+from maxk.pocket import world
 from maxk.records import Problem
 
 # A revision is the full name of a commit that is known to hold the files named here. Gen-Verse's
@@ -32,6 +34,7 @@ class DataSet:
     unused: tuple[str, ...] = ()  # columns that are large and not needed
     split_of: Callable[[Row], str | None] | None = None  # where a file holds several splits
     bundled: Path | None = None  # a file of this package
+    made: Callable[[Any], list[Problem]] | None = None  # not read but generated, by split
 
 
 _LCB_FILES = ("test.jsonl", *(f"test{n}.jsonl" for n in range(2, 7)))
@@ -175,6 +178,15 @@ _ALL = (
         citation="this package",
         size="all 132",
         bundled=Path(__file__).with_name("starter.jsonl"),
+    ),
+    DataSet(
+        name="pocket",
+        loader=jsonl.problem,
+        splits=("train", "validation", "test"),
+        licence="Apache-2.0",
+        citation="this package",
+        size=", ".join(f"{split} {count}" for split, count in world.SIZES.items()),
+        made=world.load,
     ),
     DataSet(
         name="jsonl",

@@ -18,7 +18,7 @@ from maxk.estimators.checks import check_k
 from maxk.estimators.tensors import check_finite, check_log_ratios, check_rewards, result_dtype
 
 Order = Literal["on-policy", "first", "exact"]
-Baseline = Literal["none", "mean", "zscore", "loo", "loo-1"]
+Baseline = Literal["none", "mean", "zscore", "loo", "loo-1", "ratio-mean"]
 
 ORDERS: tuple[Order, ...] = get_args(Order)
 BASELINES: tuple[Baseline, ...] = get_args(Baseline)
@@ -45,6 +45,8 @@ def weights(
       "loo-1"   in every subset, the best without i: unbiased, never negative. k >= 2.
       "mean"    the mean weight: (1 - k/n) times the gradient on-policy. k < n.
       "zscore"  the mean, then divided by the standard deviation (n - 1 in it). k < n.
+      "ratio-mean"  rho_i sum(w) / sum(rho): "mean" on-policy; off-policy it sums to 0 too, but a
+                sample that has become unlikely is no longer pushed. k < n.
 
     The result is detached: weights are constants of the loss. Its dtype is that of the inputs.
 
@@ -137,7 +139,7 @@ def group_weights(
 
 def check_baseline(baseline: str, k: int, n: int) -> None:
     """ValueError where a baseline is undefined or leaves nothing to train on."""
-    if baseline in ("mean", "zscore", "loo") and k == n:
+    if baseline in ("mean", "zscore", "loo", "ratio-mean") and k == n:
         raise ValueError(
             f"baseline={baseline!r} with k={k} equal to n={n}: there is one subset, every sample "
             "has the same weight, and centring leaves nothing to train on; use k < n "
@@ -165,7 +167,7 @@ def first_order_weights(rewards: Tensor, log_ratios: Tensor, k: int, baseline: s
     w = subsets.first_order(rewards, deltas, k)
     if baseline == "loo":
         return leave_one_out(w, log_ratios, subsets.first_order_without(rewards, deltas, k), k)
-    return against(baseline, w)
+    return in_proportion(w, log_ratios) if baseline == "ratio-mean" else against(baseline, w)
 
 
 def exact_weights(rewards: Tensor, log_ratios: Tensor, k: int, baseline: str) -> Tensor:
@@ -175,7 +177,8 @@ def exact_weights(rewards: Tensor, log_ratios: Tensor, k: int, baseline: str) ->
     if baseline == "loo":
         w, without = exact.inside_and_outside(coins, rewards, k)
         return leave_one_out(w, log_ratios, without, k)
-    return against(baseline, exact.inside(coins, rewards))
+    w = exact.inside(coins, rewards)
+    return in_proportion(w, log_ratios) if baseline == "ratio-mean" else against(baseline, w)
 
 
 def leave_one_out(w: Tensor, log_ratios: Tensor, without: Tensor, k: int) -> Tensor:
@@ -183,12 +186,18 @@ def leave_one_out(w: Tensor, log_ratios: Tensor, without: Tensor, k: int) -> Ten
     return w - log_ratios.exp() * (k / (w.shape[-1] - k)) * without
 
 
+def in_proportion(w: Tensor, log_ratios: Tensor) -> Tensor:
+    """w_i - rho_i sum(w) / sum(rho)."""
+    return w - log_ratios.softmax(-1) * w.sum(-1, keepdim=True)
+
+
 OFF_POLICY = {"first": first_order_weights, "exact": exact_weights}
 
 
 def against(baseline: str, w: Tensor) -> Tensor:
     """The baselines that need nothing but the weights."""
-    return {"none": lambda x: x, "mean": centred, "zscore": zscore}[baseline](w)
+    ways = {"none": lambda x: x, "mean": centred, "ratio-mean": centred, "zscore": zscore}
+    return ways[baseline](w)
 
 
 def centred(x: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ def max_at_k(rewards: Any, k: int | Sequence[int]) -> Any:
         return _of_tensor(rewards, k)
     r, kind = _as_array(rewards)
     ks = _as_ks(k, r.shape[-1])
-    out = np.sort(r, axis=-1) @ np.stack([_top_shares(r.shape[-1], each) for each in ks], -1)
+    out = np.sort(r, axis=-1) @ np.stack([top_shares(r.shape[-1], each) for each in ks], -1)
     return _as_kind(out if _is_list(k) else out[..., 0], kind)
 
 
@@ -76,7 +76,7 @@ def _of_tensor(rewards: "Tensor", k: Any) -> "Tensor":
     return (out if _is_list(k) else out[..., 0]).to(result_dtype(rewards))
 
 
-def _top_shares(n: int, k: int) -> np.ndarray:
+def top_shares(n: int, k: int) -> np.ndarray:
     """C(j-1, k-1) / C(n, k) for j = 1 ... n, as a running product down from k/n at j = n."""
     j = np.arange(1, n + 1)
     steps = np.maximum(j - k + 1, 0) / j

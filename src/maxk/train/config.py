@@ -8,6 +8,8 @@ from trl.trainer.grpo_config import GRPOConfig
 from maxk.estimators import METHODS
 from maxk.train.schedule import SCHEDULES, Schedule, k_at
 
+CLAMP_DELTA = 0.5  # docs/decisions.md
+
 
 @dataclass
 class MaxKConfig(GRPOConfig):
@@ -36,7 +38,9 @@ class MaxKConfig(GRPOConfig):
     )
     clamp_delta: float | None = field(
         default=None,
-        metadata={"help": "Bound on |rho - 1| of the off-policy methods; None: the method's own."},
+        metadata={
+            "help": f"Bound on |rho - 1| of the off-policy methods; None: {CLAMP_DELTA}, inf: none."
+        },
     )
     trust_region: bool = field(
         default=True,
@@ -75,6 +79,8 @@ class MaxKConfig(GRPOConfig):
                 f"clamp_delta={self.clamp_delta} is for the off-policy methods; "
                 f"method={self.method!r} has no ratio to bound"
             )
+        if method.off_policy and self.clamp_delta is None:
+            self.clamp_delta = CLAMP_DELTA
         if self.clamp_delta is not None and self.clamp_delta <= 0:
             raise ValueError(f"clamp_delta={self.clamp_delta} must be above 0")
 

@@ -214,11 +214,9 @@ class MaxKTrainer(GRPOTrainer):
         kept = free
         if self.args.trust_region:
             kept = trust_region(free, log_ratios_PN, self.args.epsilon)
-        if bound is None:
-            bound = self._method.clamp_delta or torch.inf
         return {
             "advantages": kept,
-            "clamped": (log_ratios_PN.expm1().abs() > bound).float(),
+            "clamped": (log_ratios_PN.expm1().abs() > cast(float, bound)).float(),
             "gated": ((kept == 0) & (free != 0)).float(),
             "effective": effective_share(log_ratios_PN, k or 1).expand_as(kept).float(),
         }

@@ -1,0 +1,211 @@
+"""`maxk sample` and `maxk runs`."""
+
+import contextlib
+import dataclasses
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from maxk.cli.console import console
+from maxk.cli.data import Which
+from maxk.data import DATASETS
+from maxk.records import Problem
+from maxk.runs import Run
+from maxk.sample import Backend, Progress, Settings, choose, make, merge, sample, share
+from maxk.verify import Limits, Verifier
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Draw n completions of every problem into a folder, and judge them meanwhile.
+
+    Stopping and repeating the command goes on where it stopped. The key of a server comes from
+    MAXK_API_KEY or OPENAI_API_KEY.
+    """
+
+    model: str
+    """folder, name on the hub, LoRA adapter, GGUF file, or what a server calls it"""
+    data: str
+    """data set, as `maxk data list` has it"""
+    out: Path
+    """folder of the run"""
+    split: str | None = None
+    """default: test, or the only one there is"""
+    source: Path | None = None
+    """file or folder with the published files; default: the Hugging Face hub"""
+    n: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 256
+    """completions of a problem"""
+    limit: int | None = None
+    """the first so many problems; default: all"""
+    shard: str | None = None
+    """1/2: the first of two shares of the problems; `maxk runs merge` joins them"""
+    backend: Backend = "auto"
+    """auto: the server of --base-url, else vllm if it is installed and there is a GPU"""
+    base_url: str | None = None
+    """of a server that speaks OpenAI's protocol, such as http://localhost:8000/v1"""
+    temperature: float = 1.0
+    top_p: float = 1.0
+    max_tokens: int = 256
+    """of a completion"""
+    seed: int = 0
+    chat: bool = True
+    """put the prompt into the model's chat template"""
+    batch: int | None = None
+    """completions at a time; default: what suits the back end"""
+    verify: bool = True
+    """judge the completions while others are sampled"""
+    workers: int | None = None
+    """programs judged at once; default: two per core"""
+    limits: Limits = field(default_factory=Limits)
+    allow_unsafe: bool = False
+    """judge under resource limits alone where the kernel has no isolation; for code you trust"""
+
+    def run(self) -> int:
+        settings = Settings(self.temperature, self.top_p, self.max_tokens, self.seed, self.chat)
+        backend = choose(self.backend, self.base_url)
+        problems = self.problems()
+        run = Run.start(self.out, "sample", self.config(backend, settings))
+        options: dict[str, Any] = {}
+        if self.batch is not None:
+            options["concurrency" if backend == "openai" else "batch"] = self.batch
+        total = self.n * len(problems)
+        with terminated_as_interrupted(), Shown(total) as shown, contextlib.ExitStack() as stack:
+            with run.locked():  # or another works on it; better known before the model is loaded
+                pass
+            sampler = make(self.model, backend, self.base_url, **options)
+            verifier = None
+            if self.verify:
+                verifier = stack.enter_context(
+                    Verifier(self.workers, self.limits, self.allow_unsafe)
+                )
+            state = sample(
+                *(problems, sampler, run, self.n, settings),
+                verifier=verifier,
+                progress=shown.update,
+            )
+        console.print(f"{state.done} completions in {self.out}", soft_wrap=True, markup=False)
+        if state.new:
+            console.print(f"{state.new} of them new, {line(state)}", markup=False)
+        return 0
+
+    def problems(self) -> list[Problem]:
+        found, _ = Which(self.data, self.split, self.source).problems()
+        return share(found[: self.limit], self.shard)
+
+    def chosen_split(self) -> str:
+        known = DATASETS[self.data].splits
+        return self.split or ("test" if "test" in known else known[0])
+
+    def config(self, backend: Backend, settings: Settings) -> dict[str, Any]:
+        """All that the completions depend on, and nothing else."""
+        return {
+            "model": self.model,
+            "backend": backend,
+            "base_url": self.base_url,
+            "n": self.n,
+            "shard": self.shard,
+            "data": {
+                "name": self.data,
+                "split": self.chosen_split(),
+                "source": self.source,
+                "limit": self.limit,
+            },
+            "settings": dataclasses.asdict(settings),
+        }
+
+
+@contextlib.contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM, as schedulers send it, ends the command as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class Shown:
+    """Progress: a bar on a terminal, a line every ten seconds elsewhere."""
+
+    def __init__(self, total: int) -> None:
+        self.last = time.monotonic()
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        self.bar = (
+            Bar(*columns, TimeRemainingColumn(), console=console) if console.is_terminal else None
+        )
+        self.task = self.bar.add_task("loading", total=total) if self.bar else None
+
+    def __enter__(self) -> "Shown":
+        if self.bar:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar:
+            self.bar.stop()
+
+    def update(self, state: Progress) -> None:
+        now = time.monotonic()
+        if self.bar and self.task is not None:
+            self.bar.update(self.task, completed=state.done, description=line(state))
+        elif now - self.last >= 10:
+            self.last = now
+            console.print(f"{state.done} of {state.total} completions, {line(state)}")
+
+
+def line(state: Progress) -> str:
+    """Speed, and how good the completions are so far."""
+    text = f"{state.rate:,.0f} tokens/s"
+    if state.judged:
+        text += f", {state.judged} judged, mean reward {state.reward / state.judged:.3f}"
+    return text
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Join the shards of a sampling run into one."""
+
+    out: Annotated[Path, tyro.conf.Positional]
+    """new folder"""
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """folders of all the shards"""
+
+    def run(self) -> int:
+        run = merge(self.runs, self.out)
+        console.print(f"{len(self.runs)} shards in {run.folder}", soft_wrap=True, markup=False)
+        return 0
+
+
+@dataclass(frozen=True)
+class Show:
+    """How far a sampling run is."""
+
+    folder: Annotated[Path, tyro.conf.Positional]
+
+    def run(self) -> int:
+        run = Run.open(self.folder)
+        total = run.config["n"] * run.read("problems", ["id"]).num_rows
+        for table in ("completions", "verdicts"):
+            there = run.read(table, ["sample"]).num_rows if run.parts(table) else 0
+            console.print(f"{there} of {total} {table}")
+        return 0
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Folders of runs: show, merge."""
+
+    action: (
+        Annotated[Show, tyro.conf.subcommand("show")]
+        | Annotated[Merge, tyro.conf.subcommand("merge")]
+    )
+
+    def run(self) -> int:
+        return self.action.run()

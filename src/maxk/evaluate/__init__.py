@@ -1,0 +1,38 @@
+"""Evaluation without files: rewards in, curves, comparisons, tables and forecasts out.
+
+Every number comes with an interval, and every comparison is paired. No torch.
+"""
+
+from maxk.evaluate.curves import Curve, Point, curve, curves_by_group
+from maxk.evaluate.diversity import distinct, normalise, unique_share
+from maxk.evaluate.evaluation import Comparison, Evaluation, Pair, compare, evaluate
+from maxk.evaluate.paired import Difference, adjust, differences, wilcoxon
+from maxk.evaluate.predict import Forecast, ForecastPoint, predict
+from maxk.evaluate.samples import scores
+from maxk.evaluate.tables import Cell, Table, ranked
+
+__all__ = [
+    "Cell",
+    "Comparison",
+    "Curve",
+    "Difference",
+    "Evaluation",
+    "Forecast",
+    "ForecastPoint",
+    "Pair",
+    "Point",
+    "Table",
+    "adjust",
+    "compare",
+    "curve",
+    "curves_by_group",
+    "differences",
+    "distinct",
+    "evaluate",
+    "normalise",
+    "predict",
+    "ranked",
+    "scores",
+    "unique_share",
+    "wilcoxon",
+]

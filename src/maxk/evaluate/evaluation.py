@@ -1,0 +1,162 @@
+"""One run measured, and several runs compared: rewards in, numbers with intervals out."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from maxk.evaluate.curves import Curve, curve, curves_by_group
+from maxk.evaluate.paired import Correction, Difference, adjust, differences
+from maxk.evaluate.samples import Metric, Rewards, blocks, check_ks, fewest, scores
+from maxk.evaluate.tables import Table, ranked
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A run: both curves, over all problems and by group, and the share of problems ever solved."""
+
+    max: Curve
+    passed: Curve
+    coverage: float
+    max_by_group: dict[Hashable, Curve]
+    passed_by_group: dict[Hashable, Curve]
+
+
+def evaluate(
+    rewards: Rewards,
+    ks: Sequence[int] | None = None,
+    groups: Sequence[Hashable] | None = None,
+    threshold: float = 1.0,
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Evaluation:
+    """max@k and pass@k of a run with their uncertainty; `curve` explains the arguments.
+
+    groups: one label per problem, such as its difficulty. Coverage counts problems with at least
+    one sample that passes, out of however many samples each has.
+
+    >>> run = evaluate([[0.0, 1.0], [0.5, 0.0]])
+    >>> run.coverage, run.max.at(2).value, run.passed.at(2).value
+    (0.5, 0.75, 0.5)
+    """
+
+    def each(metric: Metric) -> tuple[Curve, dict[Hashable, Curve]]:
+        whole = curve(rewards, metric, ks, threshold, confidence, resamples, seed)
+        if groups is None:
+            return whole, {}
+        by_group = curves_by_group(
+            rewards, groups, metric, ks, threshold, confidence, resamples, seed
+        )
+        return whole, by_group
+
+    (max_curve, max_by_group), (pass_curve, pass_by_group) = each("max"), each("pass")
+    solved = [(block.rewards >= threshold).any(1) for block in blocks(rewards)]
+    return Evaluation(
+        max=max_curve,
+        passed=pass_curve,
+        coverage=float(np.concatenate(solved).mean()),
+        max_by_group=max_by_group,
+        passed_by_group=pass_by_group,
+    )
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two runs at one k: first minus second, and its p-value after correction."""
+
+    first: str
+    second: str
+    k: int
+    difference: Difference
+    p_adjusted: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs on the same problems: a table of means and every paired difference behind it."""
+
+    metric: Metric
+    ks: tuple[int, ...]
+    problems: tuple[str, ...]
+    table: Table
+    pairs: tuple[Pair, ...]
+    correction: Correction
+
+
+def compare(
+    runs: Mapping[str, Mapping[str, Any]],
+    ks: Sequence[int] | None = None,
+    metric: Metric = "max",
+    against: str | None = None,
+    correction: Correction = "holm",
+    threshold: float = 1.0,
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Comparison:
+    """Compare runs problem by problem: runs[name][problem id] is that problem's row of rewards.
+
+    All runs must have the same problems; the numbers of samples may differ, as the metrics have no
+    bias in n. `against` limits the pairs to those with one run, so that fewer comparisons are
+    corrected for: the correction is over all pairs and ks together.
+
+    >>> runs = {"base": {"p1": [0, 0], "p2": [0, 1]}, "ours": {"p1": [0, 1], "p2": [1, 1]}}
+    >>> compare(runs, ks=[1]).pairs[0].difference.value
+    -0.5
+    """
+    if len(runs) < 2:
+        raise ValueError(f"runs holds {list(runs)}; a comparison needs two or more")
+    if against is not None and against not in runs:
+        raise ValueError(f"against={against!r} is not among the runs {list(runs)}")
+    refuse_different_problems(runs)
+    names = list(runs)
+    problems = tuple(runs[names[0]])
+    rows = {name: [runs[name][problem] for problem in problems] for name in names}
+    ks = check_ks(ks, min(fewest(blocks(each)) for each in rows.values()))
+    scores_PK = {name: scores(each, ks, metric, threshold) for name, each in rows.items()}
+    chosen = [pair for pair in combinations(names, 2) if against is None or against in pair]
+    # All pairs in one call, so that the problems are drawn again only once.
+    gaps = differences(
+        np.hstack([scores_PK[first] for first, _ in chosen]),
+        np.hstack([scores_PK[second] for _, second in chosen]),
+        confidence,
+        resamples,
+        seed,
+    )
+    adjusted = adjust([gap.p for gap in gaps], correction)
+    labels = [(first, second, k) for first, second in chosen for k in ks]
+    columns = {
+        f"{metric}@{k}": {name: scores_PK[name][:, i] for name in names} for i, k in enumerate(ks)
+    }
+    return Comparison(
+        metric=metric,
+        ks=tuple(ks),
+        problems=problems,
+        table=ranked(columns, "", confidence, resamples, seed),
+        pairs=tuple(
+            Pair(*label, gap, p) for label, gap, p in zip(labels, gaps, adjusted, strict=True)
+        ),
+        correction=correction,
+    )
+
+
+def refuse_different_problems(runs: Mapping[str, Mapping[str, Any]]) -> None:
+    """ValueError that shows what differs, unless all runs have the same problem ids."""
+    first, *others = runs
+    for other in others:
+        only_first = [str(each) for each in runs[first] if each not in runs[other]]
+        only_other = [str(each) for each in runs[other] if each not in runs[first]]
+        if only_first or only_other:
+            raise ValueError(
+                f"runs {first!r} and {other!r} are not on the same problems: only {first!r} has "
+                f"{_some(only_first)}; only {other!r} has {_some(only_other)}. Evaluate both on "
+                "the same problems, or drop the rest"
+            )
+
+
+def _some(ids: list[str]) -> str:
+    shown = ", ".join(ids[:3])
+    return f"{len(ids)} ({shown}{', ...' if len(ids) > 3 else ''})" if ids else "none"

@@ -1,0 +1,120 @@
+"""What a family of problems is, and how its programs are written down.
+
+A program is text with two marks. `$t` stands for the parameter t. `«right|wrong|...»` is a slot: a
+place where mistakes are made, with the correct filling first. One line thus holds a correct program
+and all its near misses:
+
+    print(sum(x for x in map(int,input().split())if x«>|>=|<»$t))
+"""
+
+import functools
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from types import SimpleNamespace
+from typing import Any, Literal
+
+from maxk.pocket.inputs import Inputs
+
+Values = SimpleNamespace  # one value for each parameter
+
+_SLOT = re.compile("«(.*?)»", re.DOTALL)
+_PARAMETER = re.compile(r"\$([a-z])")
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Problems that differ in parameters only.
+
+    `share` is how many of its examples in pretraining are correct; the rest are mistakes. `hidden`
+    names parameters that the statement does not tell: a convention left open, such as whether to
+    count from 0 or from 1. The tests hold one of them, so a model can only try.
+    """
+
+    name: str
+    difficulty: Literal["easy", "medium", "hard"]
+    share: float
+    parameters: Mapping[str, Sequence[Any]]
+    statements: tuple[str, ...]
+    inputs: Inputs
+    answer: Callable[[Any, Values], object]  # from the input, read, to what is to be printed
+    programs: tuple[str, ...]
+    mistakes: tuple[str, ...] = ()  # whole programs that are wrong
+    hidden: str = ""
+
+    @property
+    def shown(self) -> list[str]:
+        return [name for name in self.parameters if name not in self.hidden]
+
+    def choices(self) -> list[tuple[Any, ...]]:
+        """All values of the parameters that a statement tells."""
+        return list(itertools.product(*(self.parameters[name] for name in self.shown)))
+
+    def values(self, choice: Sequence[Any], rng: Random) -> Values:
+        """This choice, with the hidden parameters drawn."""
+        values = dict(zip(self.shown, choice, strict=True))
+        values |= {name: rng.choice(self.parameters[name]) for name in self.hidden}
+        return Values(**values)
+
+    def correct(self, values: Values) -> list[str]:
+        """The program in every style."""
+        return [fill(_parts(program), values) for program in self.programs]
+
+    def wrong(self, values: Values) -> list[str]:
+        """Every program with one mistake."""
+        made = [fill(_parts(mistake), values) for mistake in self.mistakes]
+        for parts in map(_parts, self.programs):
+            for slot in range(1, len(parts), 2):
+                for pick in range(1, len(parts[slot])):
+                    made.append(fill(parts, values, {slot: pick}))
+        return made
+
+    def example(self, values: Values, rng: Random) -> str:
+        """A program as one finds it: correct in `share` of the cases.
+
+        The rest are whole programs that are wrong, correct ones with a wrong parameter, and for the
+        most part those with one slot or a few filled wrongly.
+        """
+        if rng.random() < self.share:
+            return fill(_parts(rng.choice(self.programs)), values)
+        kind = rng.random()
+        if kind < 0.2 and self.mistakes:
+            return fill(_parts(rng.choice(self.mistakes)), values)
+        if kind < 0.4:
+            return fill(_parts(rng.choice(self.programs)), self._slip(values, rng))
+        parts = _parts(rng.choice([p for p in self.programs if "«" in p]))
+        slots = range(1, len(parts), 2)
+        right = max(0.5, self.share ** (1 / len(slots)))
+        picks: dict[int, int] = {}
+        while not picks:
+            picks = {s: rng.randrange(1, len(parts[s])) for s in slots if rng.random() > right}
+        return fill(parts, values, picks)
+
+    def _slip(self, values: Values, rng: Random) -> Values:
+        """The values with one that the statement tells replaced by another."""
+        name = rng.choice(self.shown)
+        others = [value for value in self.parameters[name] if value != getattr(values, name)]
+        return Values(**{**vars(values), name: rng.choice(others)})
+
+
+@functools.cache
+def _parts(program: str) -> list[list[str]]:
+    """The text in pieces: even ones have one filling, odd ones are slots."""
+    pieces = _SLOT.split(program)
+    return [piece.split("|") if i % 2 else [piece] for i, piece in enumerate(pieces)]
+
+
+def fill(
+    parts: Sequence[Sequence[str]], values: Values, picks: Mapping[int, int] | None = None
+) -> str:
+    """The text with these fillings of its slots, the correct ones where none is picked."""
+    picks = picks or {}
+    text = "".join(part[picks.get(i, 0)] for i, part in enumerate(parts))
+    return tell(text, values)
+
+
+def tell(text: str, values: Values) -> str:
+    """The text with the values in place of the parameters, also of those inside other values."""
+    return _PARAMETER.sub(lambda match: tell(str(getattr(values, match[1])), values), text)

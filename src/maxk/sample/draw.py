@@ -1,0 +1,91 @@
+"""One token per row from its logits: by one uniform number each, so that it can be repeated.
+
+The inverse of the distribution function needs a single random number a token, where Gumbel noise or
+`torch.multinomial` need one for every word of the vocabulary and spend more time on them than on
+the rest.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+_BLOCK = 128
+
+
+class Drawn(NamedTuple):
+    """The tokens, their log-probabilities and the entropies, of the model as it is."""
+
+    tokens: Tensor
+    logprobs: Tensor
+    entropies: Tensor
+
+
+def draw(
+    logits_BV: Tensor, uniforms_B: Tensor, temperature: float = 1.0, top_p: float = 1.0
+) -> Drawn:
+    """A token for every row.
+
+    uniforms_B: float64, at least 0 and below 1. Log-probabilities and entropies are those at
+    temperature 1 without top-p.
+    """
+    logits_BV = logits_BV.float()
+    probs_BV = model_BV = logits_BV.softmax(-1)
+    if temperature == 0:
+        tokens_B = logits_BV.argmax(-1)
+    else:
+        if temperature != 1:
+            probs_BV = (logits_BV / temperature).softmax(-1)
+        if top_p < 1:
+            probs_BV = nucleus(probs_BV, top_p)
+        tokens_B = invert(probs_BV, uniforms_B)
+    logprobs_B = model_BV.gather(-1, tokens_B[:, None])[:, 0].log()
+    # The logarithm of the sum of exponentials, from any one token.
+    norms_B = logits_BV.gather(-1, tokens_B[:, None])[:, 0] - logprobs_B
+    entropies_B = norms_B - torch.linalg.vecdot(model_BV, logits_BV)
+    if bool(entropies_B.isnan().any()):  # a logit is -inf, and 0 times that is no number
+        entropies_B = torch.special.entr(model_BV).sum(-1)
+    return Drawn(tokens_B, logprobs_B, entropies_B)
+
+
+def nucleus(probs_BV: Tensor, top_p: float) -> Tensor:
+    """The likeliest tokens that together reach `top_p`, the others 0; rows do not add up to 1."""
+    vocabulary = probs_BV.shape[-1]
+    k = min(256, vocabulary)
+    while True:
+        top_BK, index_BK = probs_BV.topk(k)
+        mass_BK = top_BK.cumsum(-1)
+        if k == vocabulary or bool((mass_BK[:, -1] >= top_p).all()):
+            break
+        k = min(8 * k, vocabulary)
+    kept_BK = top_BK * (mass_BK - top_BK < top_p)
+    return torch.zeros_like(probs_BV).scatter_(-1, index_BK, kept_BK)
+
+
+def invert(weights_BV: Tensor, uniforms_B: Tensor) -> Tensor:
+    """The first token at which the running share of the weights exceeds the uniform number.
+
+    First the block, then the token in it: adding up thousands of small numbers in float32 one by
+    one would lose what is small, and in float64 would cost time.
+    """
+    rows, vocabulary = weights_BV.shape
+    blocks = -(-vocabulary // _BLOCK)
+    if vocabulary % _BLOCK:
+        weights_BV = torch.nn.functional.pad(weights_BV, (0, blocks * _BLOCK - vocabulary))
+    weights_BNW = weights_BV.view(rows, blocks, _BLOCK)
+    block_B1, inside_B = _find(weights_BNW.sum(-1), uniforms_B)
+    weights_BW = weights_BNW[torch.arange(rows, device=weights_BV.device), block_B1[:, 0]]
+    token_B1, _ = _find(weights_BW, inside_B)
+    return (block_B1 * _BLOCK + token_B1)[:, 0]
+
+
+def _find(weights_BW: Tensor, uniforms_B: Tensor) -> tuple[Tensor, Tensor]:
+    """Which of the weights each number falls on, and how far into it, from 0 to below 1."""
+    sums_BW = weights_BW.double().cumsum(-1)
+    # Below 1 by more than rounding, or the last weight would be found where it is 0.
+    targets_B1 = uniforms_B[:, None].clamp(max=1 - 2**-40) * sums_BW[:, -1:]
+    found_B1 = torch.searchsorted(sums_BW, targets_B1, right=True)
+    width_B1 = weights_BW.gather(-1, found_B1).double()
+    before_B1 = sums_BW.gather(-1, found_B1) - width_B1
+    inside_B1 = ((targets_B1 - before_B1) / width_B1).clamp_(0, 1)
+    return found_B1, inside_B1[:, 0]

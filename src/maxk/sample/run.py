@@ -1,0 +1,124 @@
+"""Fill a run with completions, and judge them meanwhile."""
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from maxk.records import Problem
+from maxk.runs import Run
+from maxk.sample.base import Completion, Request, Sampler, Settings
+from maxk.sample.judging import Judge, unjudged
+from maxk.sample.tables import completions_table, pairs_of, write_problems
+from maxk.verify import Verifier
+
+
+@dataclass
+class Progress:
+    """How far a run is."""
+
+    total: int  # completions in the end
+    there: int = 0  # from before
+    new: int = 0
+    tokens: int = 0  # of the new ones
+    judged: int = 0  # now
+    reward: float = 0.0  # sum over those
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def done(self) -> int:
+        return self.there + self.new
+
+    @property
+    def rate(self) -> float:
+        """Tokens a second."""
+        return self.tokens / max(time.monotonic() - self.started, 1e-9)
+
+    def count_judged(self, completions: int, reward: float) -> None:
+        self.judged += completions
+        self.reward += reward
+
+
+def sample(
+    problems: Sequence[Problem],
+    sampler: Sampler,
+    run: Run,
+    n: int,
+    settings: Settings,
+    *,
+    verifier: Verifier | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    part_rows: int = 1024,
+    part_seconds: float = 20.0,
+) -> Progress:
+    """Draw the samples 0 to n - 1 of every problem that the run does not have yet.
+
+    With a verifier they are judged as they come, into the table "verdicts", and so are those of
+    earlier that were not. Completions are written every `part_rows` or `part_seconds`, and when the
+    run is stopped; calling again goes on from there. progress: called after every completion, and
+    while verdicts are waited for.
+    """
+    if n < 1:
+        raise ValueError(f"n={n} must be at least 1")
+    with run.locked(), contextlib.ExitStack() as stack:
+        run.note_environment()
+        write_problems(run, problems)
+        there = pairs_of(run)
+        state = Progress(n * len(problems), len(there))
+        requests = missing(problems, n, there)
+        show = (lambda: progress(state)) if progress is not None else (lambda: None)
+        judge = None
+        if verifier is not None:
+            by_id = {problem.id: problem for problem in problems}
+            judge = stack.enter_context(Judge(run, by_id, verifier, "verdicts", state.count_judged))
+            for part in unjudged(run, "verdicts"):
+                judge.put(part)
+        parts = _Parts(run, judge, part_rows, part_seconds)
+        try:
+            for completion in sampler.sample(requests, settings) if requests else ():
+                parts.add(completion)
+                state.new += 1
+                state.tokens += completion.tokens or 0
+                show()
+        finally:  # Ctrl-C too: what was sampled is kept
+            parts.flush()
+        if judge is not None:
+            judge.finish(show)
+    return state
+
+
+def missing(problems: Sequence[Problem], n: int, there: set[tuple[str, int]]) -> list[Request]:
+    """What is left to sample."""
+    requests = []
+    for problem in problems:
+        samples = tuple(i for i in range(n) if (problem.id, i) not in there)
+        if samples:
+            requests.append(Request(problem.id, problem.prompt, samples))
+    return requests
+
+
+class _Parts:
+    """Completions on their way to disk."""
+
+    def __init__(self, run: Run, judge: Judge | None, rows: int, seconds: float) -> None:
+        self.run, self.judge, self.rows, self.seconds = run, judge, rows, seconds
+        self.waiting: list[Completion] = []
+        self.last = time.monotonic()
+        names = run.parts("completions")
+        self.number = int(names[-1]) + 1 if names else 0
+
+    def add(self, completion: Completion) -> None:
+        self.waiting.append(completion)
+        if len(self.waiting) >= self.rows or time.monotonic() - self.last >= self.seconds:
+            self.flush()
+
+    def flush(self) -> None:
+        if not self.waiting:
+            return
+        # Interrupted after the write this is done once more, into the same part.
+        part = f"{self.number:06d}"
+        self.run.write("completions", part, completions_table(self.waiting))
+        self.waiting, self.last = [], time.monotonic()
+        self.number += 1
+        if self.judge is not None:
+            self.judge.put(part)

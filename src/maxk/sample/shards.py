@@ -1,0 +1,112 @@
+"""A run shared between machines: disjoint problems, joined afterwards."""
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from maxk.records import Problem
+from maxk.runs import Run, RunError, differences
+from maxk.sample.tables import pairs_of, problems_of, write_problems
+
+_LISTED = 5
+
+
+def parse_shard(shard: str) -> tuple[int, int]:
+    """`2/3` is the second of three.
+
+    >>> parse_shard("2/3")
+    (2, 3)
+    """
+    first, _, last = shard.partition("/")
+    if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
+        raise ValueError(f"shard={shard!r} is none; use 1/2 for the first of two")
+    return int(first), int(last)
+
+
+def share(problems: Sequence[Problem], shard: str | None) -> list[Problem]:
+    """The problems of a shard: every m-th."""
+    if shard is None:
+        return list(problems)
+    number, count = parse_shard(shard)
+    return list(problems[number - 1 :: count])
+
+
+def merge(runs: Sequence[str | Path], out: str | Path) -> Run:
+    """Join the shards of a run into one, as if it had been sampled whole.
+
+    RunError if their settings differ, a shard is missing or not complete, or a completion is there
+    twice. Verdicts come along if all shards have them.
+    """
+    shards = sorted(map(Run.open, runs), key=_number)
+    if not shards:
+        raise ValueError("runs is empty; give the folders of the shards")
+    config = _common_config(shards)
+    problems = _interleaved([problems_of(shard) for shard in shards])
+    _check_complete(shards, problems, config["n"])
+    merged = Run.start(out, "sample", config)
+    with merged.locked():
+        write_problems(merged, problems)
+        tables = [name for name in _tables(shards[0]) if all(s.parts(name) for s in shards)]
+        for table in tables:
+            for i, shard in enumerate(shards):
+                for part in shard.parts(table):
+                    rows = pq.read_table(shard.folder / table / f"{part}.parquet")
+                    merged.write(table, f"{i}{part}", rows)
+    return merged
+
+
+def _number(shard: Run) -> int:
+    if shard.kind != "sample" or "shard" not in shard.config:
+        raise RunError(f"{shard.folder} is no shard of a sampling run")
+    return parse_shard(shard.config["shard"])[0]
+
+
+def _common_config(shards: list[Run]) -> dict:
+    configs = [{k: v for k, v in shard.config.items() if k != "shard"} for shard in shards]
+    for shard, config in zip(shards[1:], configs[1:], strict=True):
+        if rows := differences(configs[0], config):
+            text = "\n  ".join(rows)
+            raise RunError(
+                f"{shard.folder} (asked) and {shards[0].folder} (there) have other settings:\n"
+                f"  {text}"
+            )
+    wanted = parse_shard(shards[0].config["shard"])[1]
+    expected = [f"{i}/{wanted}" for i in range(1, wanted + 1)]
+    found = [shard.config["shard"] for shard in shards]
+    if found != expected:
+        raise RunError(f"shards {', '.join(found)} are given; {', '.join(expected)} make a run")
+    return configs[0]
+
+
+def _interleaved(problems: list[list[Problem]]) -> list[Problem]:
+    """In the order of the data set, of which every shard has every m-th."""
+    rows = zip_longest(*problems)
+    return [problem for row in rows for problem in row if problem is not None]
+
+
+def _check_complete(shards: list[Run], problems: list[Problem], n: int) -> None:
+    wanted = {(problem.id, i) for problem in problems for i in range(n)}
+    seen: set[tuple[str, int]] = set()
+    for shard in shards:
+        found = pairs_of(shard)
+        if twice := seen & found:
+            raise RunError(f"{shard.folder} has completions that another has too: {_few(twice)}")
+        seen |= found
+    if left := wanted - seen:
+        raise RunError(
+            f"{len(left)} of {len(wanted)} completions are missing, of {_few(left)}; repeat the "
+            "command of their shard to sample them"
+        )
+
+
+def _few(pairs: set[tuple[str, int]]) -> str:
+    names = sorted({problem for problem, _ in pairs})
+    more = f" and {len(names) - _LISTED} more problems" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
+
+
+def _tables(run: Run) -> list[str]:
+    folders = sorted(path.name for path in run.folder.iterdir() if path.is_dir())
+    return [name for name in folders if name != "problems"]

@@ -1,0 +1,158 @@
+"""Keys and values of the rows that are being sampled, and the attention over them.
+
+transformers' own cache copies all of itself for every token, and its attention copies keys and
+values once more for every group of heads that shares them. Here a row is a slot of tensors that are
+made once, and the heads of a group are taken as several queries on the same keys. Where many rows
+have the same prompt it stays in one place: all of them look at it in one product of matrices.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad, scaled_dot_product_attention
+from transformers import AttentionInterface, PreTrainedModel
+from transformers.cache_utils import Cache, DynamicCache
+
+_GROWTH = 128  # positions added at a time
+_ATTENTION = "maxk_slots"
+
+
+class Slots(Cache):
+    """A row per slot; rows differ in length, and some have their prompt elsewhere."""
+
+    def __init__(self, slots: int) -> None:
+        super().__init__(layers=[])
+        self.slots, self.room, self.used = slots, 0, 0
+        self.keys: list[Tensor] = []
+        self.values: list[Tensor] = []
+        self.shared: list[tuple[DynamicCache, slice | Tensor]] = []  # a prompt, and whose it is
+        self.rows_B = self.places_B = torch.empty(0)
+
+    def fill(self, prompt: DynamicCache, start: int, stop: int) -> None:
+        """A copy of the prompt into the slots from start to stop."""
+        length = prompt.get_seq_length()
+        self.make(prompt)
+        self.reserve(length + 1)
+        for i, layer in enumerate(layers_of(prompt)):
+            self.keys[i][start:stop, :, :length] = layer.keys
+            self.values[i][start:stop, :, :length] = layer.values
+
+    def make(self, like: DynamicCache) -> None:
+        """The tensors, at the first prompt that shows their shape."""
+        if not self.keys:
+            keys, values = zip(*((each.keys, each.values) for each in layers_of(like)), strict=True)
+            self.keys = [each.new_empty(self._shape(each, 0)) for each in keys]
+            self.values = [each.new_empty(self._shape(each, 0)) for each in values]
+
+    def reserve(self, length: int) -> None:
+        """Room for so many places in every slot."""
+        if length <= self.room:
+            return
+        more = -(-(length - self.room) // _GROWTH) * _GROWTH
+        for tensors in (self.keys, self.values):
+            for i, tensor in enumerate(tensors):
+                # Zeros, not what lay in memory: 0 times NaN would reach a row from behind its mask.
+                added = tensor.new_zeros(self._shape(tensor, more))
+                tensors[i] = torch.cat([tensor, added], dim=2)
+        self.room += more
+
+    def move(self, sources: Sequence[int], targets: Sequence[int], used: int) -> None:
+        """Rows to other slots: what lies in the first `used` places."""
+        device = self.keys[0].device
+        source_M, target_M = (torch.tensor(rows, device=device) for rows in (sources, targets))
+        for tensor in (*self.keys, *self.values):
+            tensor[target_M, :, :used] = tensor[source_M, :, :used]
+
+    def next(self, places: Sequence[int]) -> Tensor:
+        """Where the next token of every row goes; gives what to add to the scores of each place."""
+        keys = self.keys[0]
+        self.used = max(places) + 1
+        self.reserve(self.used)
+        self.rows_B = torch.arange(len(places), device=keys.device)
+        self.places_B = torch.tensor(places, device=keys.device)
+        hidden_BL = torch.arange(self.used, device=keys.device) > self.places_B[:, None]
+        return hidden_BL.to(keys.dtype).masked_fill_(hidden_BL, -torch.inf)[:, None, None]
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Called by the model: the next token of every row in, what its slot holds out."""
+        keys, values = self.keys[layer_idx], self.values[layer_idx]
+        keys[self.rows_B, :, self.places_B] = key_states[:, :, 0]
+        values[self.rows_B, :, self.places_B] = value_states[:, :, 0]
+        rows = len(self.rows_B)
+        return keys[:rows, :, : self.used], values[:rows, :, : self.used]
+
+    def _shape(self, like: Tensor, length: int) -> tuple[int, ...]:
+        return (self.slots, like.shape[1], length, like.shape[3])
+
+
+def layers_of(prompt: DynamicCache) -> list[Any]:
+    """What a prompt's cache holds: keys and values [1, heads, length, width] of every layer."""
+    return prompt.layers
+
+
+def attention(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    maxk_slots: Slots | None = None,
+    **more: Any,
+) -> tuple[Tensor, None]:
+    """Attention as transformers calls it: over a whole prompt, or of one token of every row."""
+    for name in ("softcap", "s_aux", "position_bias"):
+        if more.get(name) is not None:
+            raise ValueError(f"this model's attention has {name}; use another back end")
+    rows, heads, _, width = query.shape
+    kv_heads = key.shape[1]
+    if attention_mask is None:
+        out = scaled_dot_product_attention(
+            query, key, value, is_causal=True, scale=scaling, enable_gqa=heads != kv_heads
+        )
+        return out.transpose(1, 2), None
+    if maxk_slots is None:
+        raise ValueError(f"{type(module).__name__} drops arguments; use another back end")
+    scale = width**-0.5 if scaling is None else scaling
+    query = query.view(rows, kv_heads, heads // kv_heads, width) * scale
+    scores = query @ key.transpose(-1, -2) + attention_mask
+    layer: Any = module.layer_idx
+    prompts = [(layers_of(prompt)[layer], of) for prompt, of in maxk_slots.shared]
+    longest = max((prompt.keys.shape[2] for prompt, _ in prompts), default=0)
+    if prompts:
+        scores = pad(scores, (longest, 0), value=-torch.inf)
+        for prompt, of in prompts:
+            found = shared_product(query[of], prompt.keys[0].transpose(-1, -2))
+            scores[of, :, :, : found.shape[-1]] = found
+    weights = scores.softmax(-1, dtype=torch.float32).to(value.dtype)
+    out = weights[..., longest:] @ value
+    for prompt, of in prompts:
+        length = prompt.keys.shape[2]
+        out[of] += shared_product(weights[of, :, :, :length], prompt.values[0])
+    return out.reshape(rows, 1, heads, -1), None
+
+
+def shared_product(rows: Tensor, matrices: Tensor) -> Tensor:
+    """[rows, heads, group, m] with the one [heads, m, n] that all rows have: one product a head."""
+    count, heads, group, _ = rows.shape
+    flat = rows.transpose(0, 1).reshape(heads, count * group, -1)
+    return (flat @ matrices).view(heads, count, group, -1).transpose(0, 1)
+
+
+@contextlib.contextmanager
+def ready(model: PreTrainedModel) -> Iterator[None]:
+    """The model in evaluation mode and with this attention, and afterwards as it was."""
+    AttentionInterface.register(_ATTENTION, attention)
+    before, training = model.config._attn_implementation or "sdpa", model.training
+    model.set_attn_implementation(_ATTENTION)
+    model.eval()
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
+        model.train(training)

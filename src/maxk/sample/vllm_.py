@@ -1,0 +1,129 @@
+"""Sampling with vLLM in this process: the default where there is a GPU.
+
+A request per problem, or a few where it has many samples, so that completions come out while others
+are still being sampled; vLLM reads their prompt once (prefix caching). A request for n samples from
+seed s gives its samples the seeds s, s + 1, ..., which is what `seed_of` counts on.
+
+vLLM gives the log-probability of the model as it is, at temperature 1, and no entropy.
+"""
+
+import importlib
+import importlib.util
+import secrets
+from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import Any
+
+from maxk.sample.base import Completion, Request, Settings, prompt_ids, runs_of, seed_of
+from maxk.sample.models import adapter_of
+
+_ROWS = 512  # sampled at a time
+_TOGETHER = 64  # samples of one request
+_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # of adapters, those that vLLM is built for
+
+
+class VllmSampler:
+    """A model behind vLLM.
+
+    model: a folder, a name on the hub, a LoRA adapter in a folder, or a GGUF file. batch: rows at a
+    time. seeds: a random stream per sample, so that any completion can be repeated. logprobs: of
+    every completion. Each of them costs half of the speed or more (docs/sampling.md), so neither is
+    the default. engine: further arguments of vllm.LLM, such as
+    gpu_memory_utilization=0.5.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        batch: int | None = None,
+        seeds: bool = False,
+        logprobs: bool = False,
+        **engine: Any,
+    ) -> None:
+        if importlib.util.find_spec("vllm") is None:
+            raise ImportError("the back end vllm needs: pip install 'maxk[vllm]'")
+        self.seeds, self.logprobs, self.batch = seeds, logprobs, batch or _ROWS
+        adapter = adapter_of(model)
+        self.lora = None
+        if adapter:
+            requests: Any = importlib.import_module("vllm.lora.request")
+            self.lora = requests.LoRARequest("adapter", 1, model)
+            rank = next((rank for rank in _RANKS if rank >= adapter["r"]), adapter["r"])
+            engine = {"enable_lora": True, "max_lora_rank": rank, **engine}
+            model = adapter["base_model_name_or_path"]
+        chosen = {"enable_prefix_caching": True, "max_num_seqs": self.batch, **engine}
+        if not seeds:
+            # vLLM begins every process with the same numbers: a run that goes on would draw what
+            # it has drawn before.
+            chosen = {"seed": secrets.randbits(31), **chosen}
+        self.vllm: Any = importlib.import_module("vllm")
+        self.llm = self.vllm.LLM(model=model, **chosen)
+        self.tokenizer: Any = self.llm.get_tokenizer()
+
+    def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
+        """Every sample of every request, each with the others of its request."""
+        engine: Any = self.llm.llm_engine
+        waiting = self._parts(requests, settings)
+        running: dict[str, tuple[str, tuple[int, ...]]] = {}
+        numbers = count()
+        try:
+            while True:
+                # Twice what runs at a time: the engine is never idle, and no list grows long.
+                while sum(len(samples) for _, samples in running.values()) < 2 * self.batch:
+                    part = next(waiting, None)
+                    if part is None:
+                        break
+                    problem, ids, samples = part
+                    name = f"maxk-{next(numbers)}"
+                    engine.add_request(
+                        name,
+                        {"prompt_token_ids": ids},
+                        self._params(problem, samples, settings),
+                        lora_request=self.lora,
+                    )
+                    running[name] = (problem, samples)
+                if not running:
+                    return
+                for output in engine.step():
+                    if output.finished:
+                        yield from self._completions(*running.pop(output.request_id), output)
+        finally:
+            if running:  # stopped in the middle
+                engine.abort_request(list(running))
+
+    def _parts(
+        self, requests: Iterable[Request], settings: Settings
+    ) -> Iterator[tuple[str, list[int], tuple[int, ...]]]:
+        for request in requests:
+            ids = prompt_ids(self.tokenizer, request.prompt, settings.chat)
+            for samples in runs_of(request.samples, _TOGETHER):
+                yield request.problem, ids, samples
+
+    def _params(self, problem: str, samples: tuple[int, ...], settings: Settings) -> Any:
+        kinds: Any = importlib.import_module("vllm.sampling_params").RequestOutputKind
+        seed = seed_of(settings.seed, problem, samples[0])
+        return self.vllm.SamplingParams(
+            n=len(samples) if settings.temperature else 1,  # vLLM refuses n > 1 without chance
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+            max_tokens=settings.max_tokens,
+            seed=seed if self.seeds and settings.temperature else None,
+            logprobs=0 if self.logprobs else None,
+            output_kind=kinds.FINAL_ONLY,
+        )
+
+    def _completions(
+        self, problem: str, samples: tuple[int, ...], output: Any
+    ) -> Iterator[Completion]:
+        found = {one.index: one for one in output.outputs}
+        for i, sample in enumerate(samples):
+            one = found[i if len(found) > 1 else 0]
+            yield Completion(
+                problem,
+                sample,
+                one.text,
+                len(one.token_ids),
+                "length" if one.finish_reason == "length" else "stop",
+                one.cumulative_logprob if self.logprobs else None,
+            )

@@ -1,0 +1,124 @@
+"""`evaluate` and `compare`: the two functions that put the rest together."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from maxk.evaluate import compare, curve, evaluate, scores
+
+
+def rewards(seed: int = 0, problems: int = 12, n: int = 8) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.binomial(4, rng.random((problems, 1)), (problems, n)) / 4
+
+
+def test_an_evaluation_is_both_curves_and_coverage():
+    r = rewards()
+    got = evaluate(r, seed=1)
+    assert got.max == curve(r, "max", seed=1)
+    assert got.passed == curve(r, "pass", seed=1)
+    assert got.coverage == (r == 1).any(1).mean() == got.passed.at(8).value
+    assert got.max_by_group == {}
+
+
+def test_groups_give_curves_by_label():
+    r = rewards()
+    got = evaluate(r, groups=["easy"] * 5 + ["hard"] * 7, ks=[1, 4])
+    assert got.passed_by_group["hard"] == curve(r[5:], "pass", [1, 4])
+    assert got.max_by_group["easy"].problems == 5
+
+
+def test_coverage_uses_all_samples_of_ragged_rows():
+    assert evaluate([[0.0], [0.0, 0.0, 1.0]]).coverage == 0.5
+
+
+def runs() -> dict:
+    names = [f"p{i}" for i in range(40)]
+    base = rewards(1, 40)
+    better = np.minimum(base + 0.25, 1.0)
+    return {
+        "base": dict(zip(names, base, strict=True)),
+        # Another order of the problems and more samples change nothing of what is paired.
+        "better": dict(zip(names[::-1], np.repeat(better, 2, axis=1)[::-1], strict=True)),
+        "same": dict(zip(names, base, strict=True)),
+    }
+
+
+def test_problems_are_paired_by_id_not_by_place():
+    got = compare(runs(), ks=[1])
+    by_names = {(pair.first, pair.second): pair for pair in got.pairs}
+    gap = by_names["base", "better"].difference
+    expected = scores(list(runs()["base"].values()), [1]) - scores(
+        list(runs()["better"].values())[::-1], [1]
+    )
+    assert gap.value == pytest.approx(expected.mean())
+    assert gap.low <= gap.value <= gap.high < 0
+    assert by_names["base", "same"].difference.p == 1.0
+
+
+def test_the_table_ranks_the_runs_and_stars_a_clear_winner():
+    table = compare(runs(), ks=[1, 2]).table
+    assert table.columns == ("max@1", "max@2")
+    better = table.cells[table.rows.index("better")][0]
+    assert better.bold
+    assert better.star
+
+
+def test_the_correction_covers_all_pairs_and_ks():
+    got = compare(runs(), ks=[1, 2])
+    assert len(got.pairs) == 6
+    plain = compare(runs(), ks=[1, 2], correction="none")
+    for pair, raw in zip(got.pairs, plain.pairs, strict=True):
+        assert raw.p_adjusted == raw.difference.p
+        assert raw.p_adjusted <= pair.p_adjusted <= min(1.0, 6 * raw.difference.p)
+
+
+def test_against_one_run_makes_fewer_comparisons():
+    got = compare(runs(), ks=[1], against="base")
+    assert {(pair.first, pair.second) for pair in got.pairs} == {
+        ("base", "better"),
+        ("base", "same"),
+    }
+
+
+def test_default_ks_go_up_to_the_smallest_n():
+    assert compare(runs()).ks == (1, 2, 4, 8)
+
+
+def test_runs_on_different_problems_are_refused_with_the_difference():
+    broken = runs()
+    for i in range(5):
+        del broken["better"][f"p{i}"]
+    broken["better"]["extra"] = [0.0] * 8
+    message = (
+        r"'base' and 'better' are not on the same problems: only 'base' has 5 \(p0, p1, p2, ...\); "
+        r"only 'better' has 1 \(extra\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        compare(broken)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"against": "bse"}, "against='bse' is not among the runs"),
+        ({"ks": [9]}, "k=9 is larger than n=8"),
+        ({"metric": "mean"}, "metric='mean' is unknown"),
+    ],
+)
+def test_bad_arguments_name_themselves(options, message):
+    with pytest.raises(ValueError, match=message):
+        compare(runs(), **options)
+
+
+def test_one_run_is_no_comparison():
+    with pytest.raises(ValueError, match="a comparison needs two or more"):
+        compare({"base": {"p": [0.0]}})
+
+
+def test_importing_needs_neither_torch_nor_scipy_stats():
+    code = "import sys, maxk.evaluate; print('torch' in sys.modules, 'scipy.stats' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "False False", done.stderr

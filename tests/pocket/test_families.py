@@ -1,0 +1,121 @@
+"""Every family: its programs against its answers, and what the limits of the small model ask."""
+
+import contextlib
+import io
+from collections import defaultdict
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from maxk.pocket.families import HELD_OUT, SEEN
+from maxk.pocket.family import Family, Values, tell
+from maxk.pocket.world import tests as draw_tests
+from maxk.records import StdinTest
+from maxk.verify import Verifier, program_of
+
+ALL = SEEN + HELD_OUT
+LONGEST_STATEMENT, LONGEST_PROGRAM = 100, 140
+
+
+def drawn(family: Family, count: int) -> Iterator[tuple[Values, tuple[StdinTest, ...]]]:
+    """Values of the parameters, and tests for them."""
+    rng = Random(family.name)
+    for choice in rng.choices(family.choices(), k=count):
+        values = family.values(choice, rng)
+        yield values, draw_tests(family, values, rng)
+
+
+def printed(program: str, given: str) -> list[str] | None:
+    """What one of our own programs prints; None if it fails. Faster than a jail, and no jail."""
+    lines, out = iter(given.split("\n")), io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out):
+            exec(program, {"input": lambda: next(lines)})
+    except Exception:
+        return None
+    return out.getvalue().split()
+
+
+def test_there_are_many_families_of_every_difficulty():
+    assert len({family.name for family in ALL}) == len(ALL)
+    assert len(SEEN) >= 44
+    assert 4 <= len(HELD_OUT) <= 6
+    for difficulty in ("easy", "medium", "hard"):
+        assert sum(family.difficulty == difficulty for family in SEEN) >= 15
+
+
+def test_every_correct_program_passes_all_tests_in_the_jail():
+    jobs = [
+        (program, tests)
+        for family in ALL
+        for values, tests in drawn(family, 3)
+        for program in family.correct(values)
+    ]
+    with Verifier() as verifier:
+        verdicts = verifier.judge(jobs)
+    assert [job[0] for job, v in zip(jobs, verdicts, strict=True) if not v.passed] == []
+
+
+@pytest.mark.parametrize("family", ALL, ids=lambda family: family.name)
+def test_correct_programs_pass_and_wrong_ones_fail_for_most_parameters(family):
+    passed = defaultdict(list)
+    for values, tests in drawn(family, 12):
+        programs = [("correct", p) for p in family.correct(values)]
+        programs += [("wrong", p) for p in family.wrong(values)]
+        for place, (kind, program) in enumerate(programs):
+            right = all(printed(program, t.input) == t.output.split() for t in tests)
+            passed[kind, place].append(right)
+    for (kind, place), all_right in passed.items():
+        if kind == "correct":
+            assert all(all_right), family.programs[place]
+        else:
+            assert sum(all_right) <= 6, (place, family.wrong(next(drawn(family, 1))[0]))
+
+
+def test_mistakes_earn_part_of_the_credit():
+    """Of the programs with one mistake, most pass some tests and not all."""
+    shares = []
+    for family in SEEN:
+        for values, tests in drawn(family, 2):
+            for program in family.wrong(values):
+                right = [printed(program, t.input) == t.output.split() for t in tests]
+                shares.append(sum(right) / len(tests))
+    assert sum(0 < share < 1 for share in shares) > 0.5 * len(shares)
+    assert 0.2 < sum(shares) / len(shares) < 0.5
+
+
+@pytest.mark.parametrize("family", ALL, ids=lambda family: family.name)
+def test_statements_and_programs_are_short_and_programs_are_found_unchanged(family):
+    for values, _ in drawn(family, 4):
+        assert all(len(tell(s, values)) <= LONGEST_STATEMENT for s in family.statements)
+        for program in family.correct(values) + family.wrong(values):
+            assert len(program) <= LONGEST_PROGRAM
+            assert program_of(program) == program
+            assert not set("«|»$") & set(program)
+
+
+@pytest.mark.parametrize("family", ALL, ids=lambda family: family.name)
+def test_a_statement_tells_all_that_is_not_hidden(family):
+    """Two choices of parameters have two statements, and hidden parameters change none."""
+    values, _ = next(drawn(family, 1))
+    for statement in family.statements:
+        told = {tell(statement, family.values(choice, Random(0))) for choice in family.choices()}
+        assert len(told) == len(family.choices())
+        for name in family.hidden:
+            for value in family.parameters[name]:
+                other = Values(**{**vars(values), name: value})
+                assert tell(statement, other) == tell(statement, values)
+
+
+def test_examples_are_correct_as_often_as_the_family_says():
+    """Over all families; 4 standard errors of 81 x 60 draws are 0.022."""
+    right = drawn_right = 0.0
+    for family in SEEN:
+        rng = Random(f"share {family.name}")
+        values, _ = next(drawn(family, 1))
+        correct = set(family.correct(values))
+        right += sum(family.example(values, rng) in correct for _ in range(60)) / 60
+        drawn_right += family.share
+    assert abs(right - drawn_right) / len(SEEN) < 0.022
+    assert 0.15 < drawn_right / len(SEEN) < 0.25

@@ -1,0 +1,106 @@
+"""The splits, and that everything follows from the seed."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from itertools import islice
+
+import pytest
+
+from maxk.pocket import examples, problems
+from maxk.pocket.families import HELD_OUT, SEEN
+from maxk.pocket.world import SIZES, SPLITS, choices, load
+from maxk.verify import Verifier
+
+HELD_OUT_NAMES = {family.name for family in HELD_OUT}
+
+
+@pytest.mark.parametrize("family", SEEN, ids=lambda family: family.name)
+def test_splits_share_no_parameters_and_none_is_empty(family):
+    parts = [set(choices(family, split)) for split in SPLITS]
+    assert sum(map(len, parts)) == len(set.union(*parts)) == len(family.choices())
+    assert all(parts)
+
+
+def test_held_out_families_are_in_test_alone():
+    for split in ("train", "validation"):
+        assert not HELD_OUT_NAMES & {problem.tags[0] for problem in problems(split, 300)}
+    assert {problem.tags[0] for problem in problems("test", 300)} >= HELD_OUT_NAMES
+
+
+def test_no_statement_of_validation_or_test_is_in_another_split_or_in_pretraining():
+    found = {split: {p.statement for p in problems(split, 600)} for split in SPLITS}
+    shown = {statement for statement, _ in islice(examples(0), 50_000)}
+    assert not found["test"] & (found["train"] | found["validation"] | shown)
+    assert not found["validation"] & (found["train"] | shown)
+    assert found["train"] & shown
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_problems_are_whole_and_their_references_pass(split):
+    found = problems(split, 150, seed=1)
+    assert len({problem.id for problem in found}) == len({p.statement for p in found}) == 150
+    assert found[17].id.startswith(f"pocket/{split}/017-")
+    assert all(len(set(problem.tests)) == 8 for problem in found)
+    with Verifier() as verifier:
+        verdicts = verifier.judge([(p.reference or "", p.tests) for p in found])
+    assert all(verdict.passed for verdict in verdicts)
+
+
+def test_the_data_set_has_its_sizes():
+    assert {split: len(load(split)) for split in SPLITS} == SIZES
+
+
+def test_families_come_equally_often():
+    named = [problem.tags[0] for problem in problems("train", 2 * len(SEEN))]
+    assert {named.count(family.name) for family in SEEN} == {2}
+
+
+def test_the_prompt_is_the_statement_alone():
+    problem = problems("train", 1)[0]
+    assert problem.prompt == [{"role": "user", "content": problem.statement}]
+
+
+def test_the_same_statement_is_the_same_problem_whatever_the_seed():
+    first = {p.statement: (p.tests, p.reference) for p in problems("train", 900, seed=0)}
+    second = {p.statement: (p.tests, p.reference) for p in problems("train", 900, seed=1)}
+    both = first.keys() & second.keys()
+    assert len(both) > 50
+    assert all(first[statement] == second[statement] for statement in both)
+
+
+FINGERPRINT = """
+import sys
+from itertools import islice
+from maxk.pocket import examples, problems
+print([problems(split, 90, seed=3) for split in ("train", "validation", "test")])
+print(list(islice(examples(3), 500)))
+assert "torch" not in sys.modules
+"""
+
+
+def fingerprint(hash_seed: str) -> str:
+    out = subprocess.run(
+        [sys.executable, "-c", FINGERPRINT],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        check=True,
+        capture_output=True,
+    )
+    return hashlib.sha256(out.stdout).hexdigest()
+
+
+def test_other_processes_and_hash_seeds_give_the_same_and_need_no_torch():
+    assert fingerprint("1") == fingerprint("2")
+
+
+def test_another_seed_gives_others():
+    assert list(islice(examples(0), 20)) != list(islice(examples(1), 20))
+    assert problems("test", 20, seed=0) != problems("test", 20, seed=1)
+
+
+def test_too_many_problems_and_an_unknown_split_are_refused():
+    with pytest.raises(ValueError, match="count=1000000 is more than the"):
+        problems("validation", 1_000_000)
+    with pytest.raises(ValueError, match="split='dev' is unknown"):
+        problems("dev", 1)  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,107 @@
+"""`maxk sample` and `maxk runs merge`, as far as they are more than `maxk.sample.sample`."""
+
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+
+import pytest
+import tyro
+
+from maxk.cli.sample import Runs, Sample
+from maxk.records import Problem
+from maxk.runs import Run, RunError
+from maxk.sample import problems_of
+from maxk.sample.tables import pairs_of
+from tests.sample.test_run import roomy, rows
+
+COMMAND = """
+import sys, torch, tyro
+torch.set_num_threads(1)
+from maxk.cli.sample import Sample
+try:
+    sys.exit(tyro.cli(Sample).run())
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("model")
+    loaded, tokenizer = roomy()
+    loaded.config.max_position_embeddings = 4096
+    loaded.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def arguments(model: str, out, *more: str) -> list[str]:
+    given = {"--model": model, "--data": "starter", "--out": out, "-n": 3, "--limit": 5}
+    given |= {"--max-tokens": 8, "--backend": "transformers"}
+    return [str(word) for pair in given.items() for word in pair] + ["--no-chat", *more]
+
+
+def maxk_sample(model: str, out, *more: str) -> Run:
+    assert tyro.cli(Sample, args=arguments(model, out, *more)).run() == 0
+    return Run.open(out)
+
+
+def runs(words: list[str]) -> None:
+    command = tyro.cli(Runs, args=words, config=(tyro.conf.OmitSubcommandPrefixes,))
+    assert command.run() == 0
+
+
+def test_the_command_samples_and_judges_and_says_so(model, tmp_path, capsys):
+    run = maxk_sample(model, tmp_path / "run", "--workers", "2")
+    assert len(pairs_of(run)) == len(pairs_of(run, "verdicts")) == 15
+    assert all(isinstance(problem, Problem) for problem in problems_of(run))
+    said = " ".join(capsys.readouterr().out.split())
+    assert "15 completions in" in said
+    assert "tokens/s, 15 judged, mean reward 0.000" in said
+    config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    assert config == {
+        "maxk": {"format": 1, "kind": "sample"},
+        "model": model,
+        "backend": "transformers",
+        "n": 3,
+        "data": {"name": "starter", "split": "all", "limit": 5},
+        "settings": {"temperature": 1.0, "top_p": 1.0, "max_tokens": 8, "seed": 0, "chat": False},
+    }
+
+
+def test_batch_size_workers_and_verifying_do_not_make_another_run(model, tmp_path):
+    maxk_sample(model, tmp_path / "run", "--no-verify")
+    run = maxk_sample(model, tmp_path / "run", "--batch", "2", "--workers", "1")
+    assert len(pairs_of(run, "verdicts")) == 15
+    with pytest.raises(RunError, match=r"settings.seed: 0 there, 1 asked"):
+        maxk_sample(model, tmp_path / "run", "--seed", "1")
+
+
+def test_shards_are_joined_by_the_command(model, tmp_path, capsys):
+    whole = maxk_sample(model, tmp_path / "whole", "--no-verify")
+    for i in (1, 2):
+        maxk_sample(model, tmp_path / f"s{i}", "--no-verify", "--shard", f"{i}/2")
+    folders = [str(tmp_path / name) for name in ("merged", "s1", "s2")]
+    runs(["merge", *folders])
+    capsys.readouterr()
+    runs(["show", folders[1]])
+    assert capsys.readouterr().out == "9 of 9 completions\n0 of 9 verdicts\n"
+    merged = Run.open(tmp_path / "merged")
+    assert merged.config == whole.config
+    for one, two in zip(rows(merged), rows(whole), strict=True):
+        assert (one["problem"], one["completion"]) == (two["problem"], two["completion"])
+
+
+def test_a_terminated_command_keeps_what_it_has(model, tmp_path):
+    out = tmp_path / "run"
+    command = arguments(model, out, "--no-verify", "--n", "4000", "--max-tokens", "2")
+    process = subprocess.Popen([sys.executable, "-c", COMMAND, *command])
+    deadline = time.monotonic() + 60
+    while not (out / "problems").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 130
+    assert 0 < len(pairs_of(Run.open(out))) < 20_000
