@@ -49,7 +49,7 @@ bench-verifier: setup .venv-bench ## programs/s beside a process per test, evalp
 
 bench-train: setup ## step time beside TRL's own trainer, on a tiny and a 100M model
 	$(RUN) benchmarks/train_step.py
-	$(RUN) benchmarks/train_step.py --size 100m --rounds 3 --steps 6
+	$(RUN) benchmarks/train_step.py --size 100m --rounds 2 --steps 6
 
 .venv-bench:
 	$(PYTHON) -m venv .venv-bench

@@ -13,7 +13,7 @@ import logging
 import tempfile
 import time
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import torch
 import transformers
@@ -25,7 +25,8 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from maxk.train import MaxKConfig, MaxKTrainer
 
-N, PROMPTS, LENGTH = 8, 2, 64
+N, PROMPTS = 8, 2
+LENGTH = {"tiny": 64, "100m": 16}  # tokens of a completion
 SIZES: dict[str, Any] = {
     "tiny": {
         "hidden_size": 64,
@@ -76,7 +77,8 @@ def timed(trainer_class: type[GRPOTrainer]) -> type[GRPOTrainer]:
 
         def _generate_single_turn(self, prompt_ids: Any, *_: Any, **__: Any) -> Any:
             generator = torch.Generator().manual_seed(self.state.global_step)
-            ids = torch.randint(2, 90, (len(prompt_ids), LENGTH), generator=generator)
+            length: int = cast(Any, self.args).max_completion_length
+            ids = torch.randint(2, 90, (len(prompt_ids), length), generator=generator)
             return ids.tolist(), None
 
         def training_step(self, *args: Any, **kwargs: Any) -> Any:
@@ -98,7 +100,7 @@ def round_of(which: str, size: str, micro: int, steps: int) -> float:
         "gradient_accumulation_steps": accumulation,
         "num_generations": N,
         "num_iterations": 3,
-        "max_completion_length": LENGTH,
+        "max_completion_length": LENGTH[size],
         "max_steps": steps + 3,
         "learning_rate": 1e-5,
         "beta": 0.0,
@@ -139,7 +141,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
     logging.disable(logging.INFO)
-    print(f"{given.size} model, {N * PROMPTS} completions of {LENGTH} tokens, 3 updates a batch")
+    length = LENGTH[given.size]
+    print(f"{given.size} model, {N * PROMPTS} completions of {length} tokens, 3 updates a batch")
     print(f"{'':<46}seconds a step   ratio to TRL")
     for micro, groups in ((N, "whole groups in a micro-batch"), (N // 2, "groups split")):
         best: dict[str, float] = {}

@@ -8,13 +8,19 @@ import tyro
 
 from maxk.cli.console import console
 from maxk.cli.data import Data
+from maxk.cli.evaluate import Compare, Evaluate, Foresee
 from maxk.cli.sample import Runs, Sample
+from maxk.cli.solve import Solve
 from maxk.cli.train import Train
 from maxk.cli.verify import Doctor, Verify
 
 Command = (
     Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Sample, tyro.conf.subcommand("sample")]
+    | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
+    | Annotated[Compare, tyro.conf.subcommand("compare")]
+    | Annotated[Foresee, tyro.conf.subcommand("curve")]
+    | Annotated[Solve, tyro.conf.subcommand("solve")]
     | Annotated[Verify, tyro.conf.subcommand("verify")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
     | Annotated[Data, tyro.conf.subcommand("data")]

@@ -10,6 +10,8 @@ from rich.table import Table
 from maxk.cli.console import Shown, console
 from maxk.cli.data import Which
 from maxk.records import Problem, Status
+from maxk.runs import Run
+from maxk.sample import verify_run
 from maxk.verify import Limits, Verifier
 from maxk.verify.doctor import examine
 from maxk.verify.stored import Summary, count_rows, judge_file, verdicts_path
@@ -23,7 +25,8 @@ class Verify:
     """
 
     file: Annotated[Path, tyro.conf.Positional]
-    """JSONL (also .gz) or parquet; a row has `completion` or `program`, and `tests` or `problem`"""
+    """JSONL (also .gz) or parquet; a row has `completion` or `program`, and `tests` or `problem`.
+    Or the folder of a run of `maxk sample`"""
     data: str | None = None
     """for rows that have `problem` instead of `tests`: the data set (`maxk data list`)"""
     split: str | None = None
@@ -32,6 +35,8 @@ class Verify:
     """of the data set: file or folder; default: the Hugging Face hub"""
     out: Path | None = None
     """file of the verdicts; default: NAME.verdicts.jsonl beside FILE"""
+    table: str = "verdicts"
+    """of a run: the table of the verdicts; those under other limits need one of their own"""
     workers: int | None = None
     """programs at once; default: two per core"""
     isolate: Literal["program", "test"] = "program"
@@ -41,6 +46,8 @@ class Verify:
     """run under resource limits alone where the kernel has no isolation; for code you trust"""
 
     def run(self) -> int:
+        if self.file.is_dir():
+            return self.run_folder()
         total = count_rows(self.file)
         with (
             Verifier(
@@ -50,6 +57,15 @@ class Verify:
         ):
             summary = judge_file(self.file, verifier, self.out, self.problems(), shown.update)
         self.show(summary, verifier.tier)
+        return 0
+
+    def run_folder(self) -> int:
+        run = Run.open(self.file)
+        with Verifier(
+            self.workers, self.limits, self.allow_unsafe, isolate=self.isolate
+        ) as verifier:
+            judged = verify_run(run, verifier, self.table)
+        console.print(f"{judged} judged now; verdicts: {self.file}/{self.table}", soft_wrap=True)
         return 0
 
     def problems(self) -> dict[str, Problem]:

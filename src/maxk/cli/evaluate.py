@@ -1,0 +1,278 @@
+"""`maxk evaluate`, `maxk compare` and `maxk curve`."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import tyro
+from rich.table import Table
+
+from maxk.cli.console import console
+from maxk.evaluate import Curve, compare, evaluate, predict, ranked, scores
+from maxk.evaluate import tables as forms
+from maxk.evaluate.evaluation import refuse_different_problems
+from maxk.evaluate.paper import PaperTable
+from maxk.evaluate.paper import tables as paper_tables
+from maxk.evaluate.stored import Stored, read_run, refuse_other_settings, unique_programs
+
+Form = Literal["terminal", "markdown", "latex", "csv"]
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """pass@k and max@k of a sampled and judged run, with confidence intervals."""
+
+    folder: Annotated[Path, tyro.conf.Positional]
+    """of `maxk sample`"""
+    k: tuple[int, ...] = ()
+    """default: 1, 2, 4, ... n"""
+    verdicts: str = "verdicts"
+    """the table of verdicts, where there are several"""
+    diversity: bool = True
+    """count different programs"""
+    json: Path | None = None
+    """write all figures here as well"""
+
+    def run(self) -> int:
+        run = read_run(self.folder, self.verdicts)
+        found = evaluate(run.rows, self.k or None, run.difficulties)
+        table = Table(box=None, title=f"{run.name}: {found.max.problems} problems")
+        for column in ("k", "pass@k", "95 %", "±", "max@k", "95 %", "±"):
+            table.add_column(column, justify="right")
+        for one, best in zip(found.passed.points, found.max.points, strict=True):
+            table.add_row(str(one.k), *shown(one), *shown(best))
+        console.print(table)
+        console.print("95 %: over problems; ±: standard error of the samples alone", markup=False)
+        if len(set(run.difficulties)) > 1:
+            console.print(by_difficulty(found.passed_by_group, found.max_by_group))
+        facts: dict[str, Any] = {
+            "completions": run.samples,
+            "tokens": run.tokens,
+            "coverage": found.coverage,
+            "statuses": {k: n / run.samples for k, n in run.statuses.most_common()},
+        }
+        if len(run.entropies):
+            marks = (5, 25, 50, 75, 95)
+            values = np.percentile(run.entropies, marks)
+            facts["entropy"] = {
+                "mean": float(run.entropies.mean()),
+                **{f"{mark} %": float(value) for mark, value in zip(marks, values, strict=True)},
+            }
+        if self.diversity:
+            facts["different programs"] = unique_programs(self.folder)
+        console.print(fact_table(facts))
+        if self.json is not None:
+            curves = {"pass": asdict(found.passed), "max": asdict(found.max)}
+            self.json.write_text(json.dumps({"curves": curves, **facts}, indent=1) + "\n")
+        return 0
+
+
+def shown(point: Any) -> tuple[str, str, str]:
+    interval = f"{point.low:.3f} to {point.high:.3f}"
+    return f"{point.value:.3f}", interval, f"{point.sampling_error:.3f}"
+
+
+def by_difficulty(passed: dict[Any, Curve], best: dict[Any, Curve]) -> Table:
+    table = Table(box=None, title="by difficulty")
+    first, last = (curve.points for curve in (next(iter(passed.values())),) * 2)
+    ks = (first[0].k, last[-1].k)
+    table.add_column("difficulty")
+    table.add_column("problems", justify="right")
+    for name in ("pass", "max"):
+        for k in dict.fromkeys(ks):
+            table.add_column(f"{name}@{k}", justify="right")
+    for label in passed:
+        cells = [
+            f"{curve.at(k).value:.3f}"
+            for curve in (passed[label], best[label])
+            for k in dict.fromkeys(ks)
+        ]
+        table.add_row(str(label), str(passed[label].problems), *cells)
+    return table
+
+
+def fact_table(facts: dict[str, Any]) -> Table:
+    table = Table(show_header=False, box=None)
+    for name, fact in facts.items():
+        if isinstance(fact, dict):
+            text = ", ".join(f"{key} {value:.3f}" for key, value in fact.items())
+        else:
+            text = f"{fact:.3f}" if isinstance(fact, float) else f"{fact:,}"
+        table.add_row(name, text)
+    return table
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Runs side by side, as the paper's tables: best bold, second underlined, * for p < 0.05.
+
+    With one data set the columns are values of k, with several they are the data sets at one k.
+    """
+
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """folders, or NAME=FOLDER; runs of one method on several data sets share their NAME"""
+    metric: Literal["max", "pass"] = "max"
+    k: tuple[int, ...] = ()
+    """columns; with several data sets the one k of all columns; default: 1, 2, 4, ... n, or n"""
+    against: str | None = None
+    """list differences to this run only; default: between all"""
+    correction: Literal["holm", "bh", "none"] = "holm"
+    """of p-values, over all differences that are listed"""
+    form: Form = "terminal"
+    intervals: bool = False
+    """show them in the cells"""
+    paper: bool = False
+    """show what the paper published beside it; without runs, all of its tables"""
+    out: Path | None = None
+    """write the tables here instead"""
+
+    def run(self) -> int:
+        if not self.runs and not self.paper:
+            raise ValueError("no runs are given; name two folders of `maxk sample`, or --paper")
+        tables: list[forms.Table] = []
+        lines: list[str] = []
+        if self.runs:
+            groups = self.by_data()
+            if len(groups) == 1:
+                (runs,) = groups.values()
+                table, lines = self.over_k(runs)
+            else:
+                table = self.over_data(groups)
+            tables.append(table)
+            if self.paper:
+                tables += (each.table() for each in published(list(groups), self.metric, self.k))
+        else:
+            tables += (each.table() for each in paper_tables().values())
+        self.write(tables, lines)
+        return 0
+
+    def by_data(self) -> dict[str, dict[str, Stored]]:
+        """The runs by data set and method."""
+        groups: dict[str, dict[str, Stored]] = {}
+        for given in self.runs:
+            name, equals, folder = given.rpartition("=")
+            run = read_run(folder, name=name if equals else None)
+            group = groups.setdefault(run.config["data"]["name"], {})
+            if run.name in group:
+                raise ValueError(f"two runs are called {run.name!r}; name them: NAME=FOLDER")
+            group[run.name] = run
+        for group in groups.values():
+            refuse_other_settings(list(group.values()))
+        return groups
+
+    def over_k(self, runs: dict[str, Stored]) -> tuple[forms.Table, list[str]]:
+        found = compare(
+            {name: run.rewards for name, run in runs.items()},
+            self.k or None,
+            self.metric,
+            self.against,
+            self.correction,
+        )
+        lines = [f"differences, 95 % interval, p ({found.correction}):"]
+        for pair in found.pairs:
+            gap = pair.difference
+            lines.append(
+                f"  {pair.first} - {pair.second}  {found.metric}@{pair.k}  {gap.value:+.3f} "
+                f"({gap.low:+.3f} to {gap.high:+.3f})  p = {pair.p_adjusted:.3g}"
+            )
+        return found.table, lines
+
+    def over_data(self, groups: dict[str, dict[str, Stored]]) -> forms.Table:
+        methods = list(next(iter(groups.values())))
+        columns = {}
+        for data, runs in groups.items():
+            if sorted(runs) != sorted(methods):
+                raise ValueError(f"{data} has runs of {', '.join(runs)}; not of the same methods")
+            refuse_different_problems({name: run.rewards for name, run in runs.items()})
+            fewest = min(len(row) for run in runs.values() for row in run.rows)
+            (k,) = self.k or (fewest,)
+            problems = list(runs[methods[0]].rewards)
+            columns[data] = {
+                name: scores([runs[name].rewards[p] for p in problems], [k], self.metric)[:, 0]
+                for name in methods
+            }
+        return ranked(columns, f"{self.metric}@{self.k[0] if self.k else 'n'}")
+
+    def write(self, tables: Sequence[forms.Table], lines: Sequence[str]) -> None:
+        if self.form == "terminal" and self.out is None:
+            for table in tables:
+                console.print(forms.terminal(table, intervals=self.intervals))
+            for line in lines:
+                console.print(line, markup=False, soft_wrap=True)
+            return
+        writers: dict[str, Callable[[forms.Table], str]] = {
+            "markdown": self.markdown,
+            "latex": lambda table: forms.latex(table, intervals=self.intervals),
+            "csv": forms.csv,
+            "terminal": self.markdown,
+        }
+        text = "\n\n".join(writers[self.form](table).rstrip() for table in tables) + "\n"
+        if lines and self.form in ("markdown", "terminal"):
+            text += "\n" + "\n".join(lines) + "\n"
+        if self.out is None:
+            print(text, end="")
+        else:
+            self.out.write_text(text)
+
+    def markdown(self, table: forms.Table) -> str:
+        head = f"{table.caption}\n\n" if table.caption else ""
+        return head + forms.markdown(table, intervals=self.intervals)
+
+
+_PAPER_NAMES = {
+    "code-contests": "CodeContests",
+    "live-code-bench": "LiveCodeBench",
+    "live-bench": "LiveBench",
+    "codeforces": "CodeForces",
+    "mbpp": "MBPP",
+}
+
+
+def published(data: Sequence[str], metric: str, ks: Sequence[int]) -> list[PaperTable]:
+    """The tables of the paper that stand beside a comparison on these data sets."""
+    if len(data) > 1:
+        wanted = ks[0] if ks else 128
+        return [
+            table
+            for table in paper_tables().values()
+            if table.number in (2, 3)
+            and {(c.metric, c.k) for c in table.columns} == {("max", wanted)}
+        ]
+    name = _PAPER_NAMES.get(data[0].removeprefix("cure-"))
+    return [
+        table
+        for table in paper_tables().values()
+        if table.number >= 5 and {(c.data, c.metric) for c in table.columns} == {(name, metric)}
+    ]
+
+
+@dataclass(frozen=True)
+class Foresee:
+    """How max@k goes on beyond the samples at hand: what would ten times as many buy?"""
+
+    folder: Annotated[Path, tyro.conf.Positional]
+    """of `maxk sample`"""
+    k: tuple[int, ...] = ()
+    """default: n to 16 n, doubling"""
+    metric: Literal["max", "pass"] = "max"
+
+    def run(self) -> int:
+        run = read_run(self.folder)
+        n = min(map(len, run.rows))
+        ks = self.k or tuple(n * 2**i for i in range(5))
+        found = predict(run.rows, ks, self.metric)
+        table = Table(box=None, title=f"{run.name}: forecast from {n} samples a problem")
+        for column in ("k", f"{self.metric}@k", "95 %", "gain over n"):
+            table.add_column(column, justify="right")
+        here = float(scores(run.rows, [n], self.metric).mean())
+        for point in found.points:
+            interval = f"{point.low:.3f} to {point.high:.3f}"
+            table.add_row(
+                str(point.k), f"{point.value:.3f}", interval, f"{point.value - here:+.3f}"
+            )
+        console.print(table)
+        console.print("beyond about 10 n this is a guess: nobody has seen what was never solved")
+        return 0

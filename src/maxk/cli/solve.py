@@ -1,0 +1,85 @@
+"""`maxk solve`."""
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from maxk.best_of_n import Solution, solve
+from maxk.cli.console import console
+from maxk.cli.data import Which
+from maxk.data.jsonl import refuse_faults
+from maxk.records import Problem, Verdict
+from maxk.sample import Backend, Settings, choose, make
+from maxk.verify import Verifier
+
+
+@dataclass(frozen=True)
+class Solve:
+    """Best-of-N: sample programs for one problem, judge them, print the best."""
+
+    problem: str
+    """the id of a problem of --data, or a .jsonl file with one problem (docs/data.md)"""
+    model: str
+    """folder, name on the hub, LoRA adapter, GGUF file, or what a server calls it"""
+    data: str | None = None
+    """data set, as `maxk data list` has it"""
+    split: str | None = None
+    source: Path | None = None
+    """of the data set: file or folder; default: the Hugging Face hub"""
+    n: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 64
+    """programs at most"""
+    backend: Backend = "auto"
+    base_url: str | None = None
+    """of a server that speaks OpenAI's protocol"""
+    temperature: float = 1.0
+    top_p: float = 1.0
+    max_tokens: int = 512
+    seed: int = 0
+    out: Path | None = None
+    """write the program here"""
+    allow_unsafe: bool = False
+    """judge under resource limits alone where the kernel has no isolation; for code you trust"""
+
+    def run(self) -> int:
+        problem = self.found()
+        settings = Settings(self.temperature, self.top_p, self.max_tokens, self.seed)
+        sampler = make(self.model, choose(self.backend, self.base_url), self.base_url)
+        with Verifier(allow_unsafe=self.allow_unsafe) as verifier:
+            solution = solve(problem, sampler, self.n, settings, verifier, self.report)
+        self.show(solution)
+        if self.out is None:
+            print(solution.program)
+        else:
+            self.out.write_text(solution.program + "\n")
+        return 0 if solution.solved else 1
+
+    def report(self, drawn: int, best: Verdict) -> None:
+        done = sum(test.status.value == "passed" for test in best.tests)
+        console.print(f"{drawn} of {self.n} sampled, best passes {done} of {len(best.tests)} tests")
+
+    def show(self, solution: Solution) -> None:
+        what = "all" if solution.solved else f"{solution.verdict.fraction:.0%} of"
+        by = "tests" if solution.judged_by == "tests" else "examples (there are no other tests)"
+        cost = f"{solution.samples} samples, {solution.tokens} tokens, {solution.seconds:.1f} s"
+        console.print(f"passes {what} the {by}; {cost}; {solution.agreeing} samples agree")
+
+    def found(self) -> Problem:
+        file = Path(self.problem)
+        if self.data is None:
+            if file.suffix != ".jsonl" or not file.exists():
+                raise ValueError(f"--problem {self.problem!r} is no .jsonl file; or give --data")
+            refuse_faults([file])
+            problems, _ = Which("jsonl", "all", file).problems()
+            if len(problems) != 1:
+                raise ValueError(f"{file} has {len(problems)} problems; solve takes one")
+            return problems[0]
+        problems, _ = Which(self.data, self.split, self.source).problems()
+        by_id = {problem.id: problem for problem in problems}
+        problem = by_id.get(self.problem) or by_id.get(f"{self.data}/{self.problem}")
+        if problem is None:
+            close = difflib.get_close_matches(self.problem, by_id, 3) or list(by_id)[:3]
+            raise ValueError(f"no problem {self.problem!r}; there are {', '.join(close)}, ...")
+        return problem

@@ -1,0 +1,168 @@
+"""`maxk evaluate`, `compare`, `curve` on runs as `maxk sample` leaves them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from maxk import max_at_k, pass_at_k
+from maxk.evaluate.stored import read_run
+from maxk.runs import Run, RunError
+
+
+def run_of(folder: Path, rewards_PN: np.ndarray, data: str = "mbpp", **changes: Any) -> Path:
+    """A run with these rewards; completions are numbers, samples come in no order."""
+    problems, n = rewards_PN.shape
+    config: dict[str, Any] = {
+        "model": folder.name,
+        "backend": "transformers",
+        "n": n,
+        "data": {"name": data, "split": "test", "source": str(folder)},
+        "settings": {"temperature": 1.0, "top_p": 1.0, "max_tokens": 256, "seed": 0, "chat": True},
+    }
+    run = Run.start(folder, "sample", {**config, **changes})
+    ids = [f"{data}/{i}" for i in range(problems)]
+    levels = [("easy", "hard")[i % 2] for i in range(problems)]
+    run.write("problems", "0000", pa.table({"id": ids, "difficulty": levels}))
+    order = np.random.default_rng(0).permutation(problems * n)
+    for part, places in enumerate(np.array_split(order, 3)):
+        owner = {"problem": [ids[i // n] for i in places], "sample": [int(i % n) for i in places]}
+        values = [float(rewards_PN.flat[i]) for i in places]
+        run.write(
+            "completions",
+            f"{part:05d}",
+            pa.table(
+                {
+                    **owner,
+                    "completion": [f"print({value})" for value in values],
+                    "tokens": [10] * len(places),
+                    "entropy": [0.25] * len(places),
+                }
+            ),
+        )
+        status = ["passed" if value == 1 else "wrong answer" for value in values]
+        run.write(
+            "verdicts", f"{part:05d}", pa.table({**owner, "reward": values, "status": status})
+        )
+    return folder
+
+
+def rewards(seed: int, lift: float = 0.0) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    rate_P = random.beta(0.6, 2.0, size=60) * (1 - lift) + lift
+    return (random.random((60, 16, 4)) < rate_P[:, None, None] ** 0.5).mean(-1)
+
+
+def maxk(*given: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "maxk", *map(str, given)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_evaluate_prints_both_curves_and_writes_them_down(tmp_path):
+    given = rewards(0)
+    folder = run_of(tmp_path / "base", given)
+    done = maxk("evaluate", folder, "--json", tmp_path / "out.json")
+    assert done.returncode == 0, done.stderr
+    for word in (
+        "60 problems",
+        "pass@k",
+        "max@k",
+        "easy",
+        "hard",
+        "coverage",
+        "different programs",
+    ):
+        assert word in done.stdout, word
+    written = json.loads((tmp_path / "out.json").read_text())
+    for metric, function in (("max", max_at_k), ("pass", pass_at_k)):
+        points = written["curves"][metric]["points"]
+        assert [point["k"] for point in points] == [1, 2, 4, 8, 16]
+        for point in points:
+            assert point["value"] == pytest.approx(function(given, point["k"]).mean(), abs=1e-12)
+            assert point["low"] < point["value"] < point["high"]
+    assert written["coverage"] == (given == 1).any(1).mean()
+    assert written["statuses"]["passed"] == pytest.approx((given == 1).mean())
+    assert written["entropy"]["mean"] == pytest.approx(0.25)
+    # the programs are print(0.0), print(0.25), ...: as many as there are different rewards
+    different = sum(len(set(row)) for row in given.tolist()) / given.size
+    assert written["different programs"] == pytest.approx(different)
+
+
+def test_a_k_beyond_n_is_an_error_and_not_a_number(tmp_path):
+    done = maxk("evaluate", run_of(tmp_path / "base", rewards(0)), "--k", "32")
+    assert done.returncode == 1
+    assert "32" in done.stderr
+    assert "16" in done.stderr
+
+
+def test_the_rows_are_those_of_each_problem_in_the_order_of_samples(tmp_path):
+    given = rewards(1)
+    found = read_run(run_of(tmp_path / "base", given))
+    assert list(found.rewards) == [f"mbpp/{i}" for i in range(60)]
+    np.testing.assert_array_equal(np.stack(found.rows), given)
+
+
+def test_half_a_run_is_not_measured(tmp_path):
+    folder = run_of(tmp_path / "base", rewards(0))
+    Run.open(folder).remove("verdicts", "00001")
+    with pytest.raises(RunError, match="completions without verdicts; run: maxk verify"):
+        read_run(folder)
+    Run.open(folder).remove("completions", "00001")
+    with pytest.raises(RunError, match=r"fewer than 16 completions of .* repeat its `maxk sample`"):
+        read_run(folder)
+    with pytest.raises(RunError, match=r"has no config.toml"):
+        read_run(tmp_path)
+
+
+def test_compare_marks_the_best_and_lists_paired_differences(tmp_path):
+    one, two = rewards(0), np.maximum(rewards(0), rewards(5))
+    folders = [run_of(tmp_path / "base", one), run_of(tmp_path / "ours", two)]
+    done = maxk("compare", *folders, "--k", "1", "16", "--form", "markdown")
+    assert done.returncode == 0, done.stderr
+    assert "| Method | max@1 | max@16 |" in done.stdout
+    best = f"{max_at_k(two, 1).mean():.3f}"
+    assert rf"**{best}\***" in done.stdout  # better on every problem: bold, with a star
+    assert "base - ours  max@1" in done.stdout
+    for form, word in (("latex", r"\toprule"), ("csv", "base"), ("terminal", "Method")):
+        assert word in maxk("compare", *folders, "--form", form).stdout
+
+
+def test_other_problems_or_settings_are_refused_with_the_difference(tmp_path):
+    settings = {"temperature": 0.8, "top_p": 1.0, "max_tokens": 256, "seed": 0, "chat": True}
+    base = run_of(tmp_path / "base", rewards(0))
+    done = maxk("compare", base, run_of(tmp_path / "cold", rewards(1), settings=settings))
+    assert done.returncode == 1
+    assert "settings.temperature: 1.0 there, 0.8 asked" in done.stderr
+    done = maxk("compare", base, run_of(tmp_path / "fewer", rewards(1)[:50]))
+    assert done.returncode == 1
+    assert "only 'base' has 10 (mbpp/50, mbpp/51, mbpp/52, ...)" in done.stderr
+    assert "no runs are given" in maxk("compare").stderr
+
+
+def test_several_data_sets_are_columns_and_the_paper_stands_beside(tmp_path):
+    given = []
+    for data in ("mbpp", "humaneval"):
+        for name, seed in (("base", 0), ("ours", 3)):
+            folder = run_of(tmp_path / f"{data}-{name}", rewards(seed), data)
+            given.append(f"{name}={folder}")
+    done = maxk("compare", *given, "--k", "1", "--paper", "--form", "markdown")
+    assert done.returncode == 0, done.stderr
+    assert "| Method | mbpp | humaneval |" in done.stdout
+    assert "Table 3 of the paper" in done.stdout
+    one = maxk("compare", *given[:2], "--paper", "--form", "markdown")
+    assert "Table 14 of the paper" in one.stdout
+    every = maxk("compare", "--paper", "--form", "markdown").stdout
+    assert all(f"Table {number} of the paper" in every for number in range(1, 15))
+
+
+def test_curve_goes_on_beyond_the_samples(tmp_path):
+    done = maxk("curve", run_of(tmp_path / "base", rewards(0)), "--k", "16", "160")
+    assert done.returncode == 0, done.stderr
+    assert "forecast from 16 samples" in done.stdout
+    assert "160" in done.stdout
+    assert "guess" in done.stdout

@@ -1,0 +1,88 @@
+"""solve: waves, early stop, ties, and what it is judged by."""
+
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+import maxk
+from maxk.best_of_n import solve
+from maxk.records import Problem, StdinTest
+from maxk.sample import Completion, Request, Settings
+from maxk.verify import Verifier
+
+TESTS = tuple(StdinTest(str(i), str(2 * i)) for i in range(4))
+RIGHT = "print(int(input()) * 2)"
+HALF = "n = int(input()); print(n * 2 if n < 2 else 0)"
+
+
+class Scripted:
+    """A sampler that says what it is told, by the number of the sample."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self.texts, self.asked = texts, list[tuple[int, ...]]()
+
+    def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
+        for request in requests:
+            self.asked.append(request.samples)
+            for i in request.samples:
+                yield Completion(request.problem, i, self.texts[i], 10, "stop")
+
+
+@pytest.fixture(scope="module")
+def verifier():
+    with Verifier(workers=2) as made:
+        yield made
+
+
+def problem(**changes) -> Problem:
+    return Problem(**{"id": "double", "statement": "Double it.", "tests": TESTS, **changes})
+
+
+def test_it_stops_with_the_wave_in_which_one_passes_everything(verifier):
+    sampler = Scripted([HALF] * 9 + [RIGHT] + [HALF] * 90)
+    seen: list[tuple[int, float]] = []
+    solution = solve(
+        problem(), sampler, 64, None, verifier, lambda n, v: seen.append((n, v.fraction))
+    )
+    assert (solution.program, solution.solved) == (RIGHT, True)
+    assert (solution.samples, solution.tokens) == (16, 160)
+    assert sampler.asked == [tuple(range(8)), tuple(range(8, 16))]
+    assert seen == [(8, 0.5), (16, 1.0)]
+    assert solution.judged_by == "tests"
+
+
+def test_without_a_program_that_passes_all_the_best_is_given(verifier):
+    sampler = Scripted(["no idea", "print(0)", HALF, "", "print("])
+    solution = solve(problem(), sampler, 5, None, verifier)
+    assert solution.program == HALF
+    assert (solution.samples, solution.solved, solution.verdict.fraction) == (5, False, 0.5)
+
+
+def test_ties_go_to_the_answer_most_samples_agree_with(verifier):
+    """Two programs pass tests 0 and 1, three pass tests 2 and 3, two of them but for names."""
+    other = ["n = int(input()); print(n * 2 if n > 1 else 9)"] * 2
+    other += ["number = int(input())  # doubled\nprint(number * 2 if number > 1 else 9)"]
+    sampler = Scripted([HALF, HALF, other[0], "x = int(input())\nprint(4 if x == 2 else x * 2 if "
+                        "x == 3 else 7)", *other[1:]])  # fmt: skip
+    solution = solve(problem(), sampler, 6, None, verifier)
+    assert solution.program == other[0]
+    assert solution.agreeing == 3
+
+
+def test_with_nothing_but_examples_it_uses_them_and_says_so(verifier):
+    for each in (problem(examples=TESTS), problem(tests=(), examples=TESTS)):
+        solution = solve(each, Scripted([RIGHT] * 8), 8, None, verifier)
+        assert (solution.judged_by, solution.solved) == ("examples", True)
+    with pytest.raises(ValueError, match="double has neither tests nor examples"):
+        solve(problem(tests=()), Scripted([RIGHT]), 1, None, verifier)
+
+
+def test_errors_say_what_was_wrong(verifier):
+    with pytest.raises(ValueError, match="n=0 must be at least 1"):
+        solve(problem(), Scripted([]), 0, None, verifier)
+    with pytest.raises(ValueError, match="none of 2 completions for double holds a program"):
+        solve(problem(), Scripted(["", " "]), 2, None, verifier)
+
+
+def test_it_is_part_of_the_public_api():
+    assert maxk.solve is solve
