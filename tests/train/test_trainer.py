@@ -379,6 +379,54 @@ def test_what_is_logged_is_what_happened(tmp_path, split):
         assert (parts[2] > 0) == (bool(split) and line is not first)
 
 
+def test_the_batch_arithmetic_is_printed_before_training(tmp_path, capsys):
+    train(
+        tmp_path,
+        per_device_train_batch_size=2,
+        steps_per_generation=4,
+        gradient_accumulation_steps=2,
+        num_iterations=3,
+        max_steps=-1,
+        num_train_epochs=1,
+    )
+    said = capsys.readouterr().out
+    shown = {line[2:29].strip(): line[29:] for line in said.splitlines() if line[:2] == "  "}
+    assert shown["prompts in a batch"] == "2"
+    assert shown["completions in a batch"] == "8"
+    assert shown["micro-batch"] == "2 completions a process"
+    assert shown["optimiser steps on a batch"] == "6"
+    assert shown["optimiser steps in all"] == "48"  # 16 prompts, 2 a batch, 6 steps each
+    assert shown["groups"] == "of 4 split over micro-batches"
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_the_number_of_steps_it_names_is_the_number_that_is_made(tmp_path, epochs, capsys):
+    trainer = train(tmp_path, max_steps=-1, num_train_epochs=epochs, num_iterations=2)
+    assert f"optimiser steps in all     {trainer.state.global_step}\n" in capsys.readouterr().out
+
+
+def test_reward_functions_are_told_early_what_they_will_be_asked_for(tmp_path):
+    class Early:
+        __name__ = "early"
+
+        def __init__(self) -> None:
+            self.order: list[tuple[str, Any]] = []
+
+        def start(self, completions, **columns: Any) -> None:
+            assert not {"prompt", "completion"} & set(columns)
+            self.order.append(("start", completions))
+
+        def __call__(self, completions, **_: Any) -> list[float]:
+            self.order.append(("call", completions))
+            return digits(completions)
+
+    reward = Early()
+    train(tmp_path, reward, max_steps=2)
+    first, second = reward.order[:2]
+    assert [name for name, _ in reward.order] == ["start", "call"] * 2
+    assert first[1] == second[1]
+
+
 def test_a_reward_function_that_raises_is_named(tmp_path):
     def broken(completions, **_: Any) -> list[float]:
         raise KeyError("tests")

@@ -20,9 +20,9 @@ class Arithmetic:
     steps: int
     split: str
 
-    def rows(self) -> list[tuple[str, str]]:
-        """A line each, for a table."""
-        return [
+    def __str__(self) -> str:
+        """A table of two columns."""
+        rows = [
             ("processes", f"{self.processes}"),
             ("prompts in a batch", f"{self.prompts_per_batch}"),
             ("completions in a batch", f"{self.completions_per_batch}"),
@@ -32,6 +32,7 @@ class Arithmetic:
             ("optimiser steps in all", f"{self.steps}"),
             ("groups", self.split),
         ]
+        return "\n".join(f"  {name:<27}{value}" for name, value in rows)
 
 
 def arithmetic(args: MaxKConfig, prompts: int | None = None) -> Arithmetic:

@@ -24,7 +24,7 @@ from maxk.data import Account, load_with_account
 from maxk.data.prepare import at_most_difficulty, at_most_tokens, random_split, token_counter
 from maxk.records import Problem
 from maxk.runs import Run, RunError, write_whole
-from maxk.train.arithmetic import Arithmetic, arithmetic
+from maxk.train.arithmetic import arithmetic
 from maxk.train.config import MaxKConfig
 from maxk.train.rollouts import forget
 from maxk.train.trainer import MaxKTrainer, state_name
@@ -56,12 +56,11 @@ def train(config: TrainConfig, say: Callable[[str], None] = print) -> Outcome:
     set_seed(args.seed)
     tokenizer = AutoTokenizer.from_pretrained(config.model.name, padding_side="left")
     problems, account = problems_of(config.data, tokenizer)
-    numbers = arithmetic(args, len(problems))
+    arithmetic(args, len(problems))  # refuses what cannot be before a folder is made
     main = args.process_index == 0
     if main:
         Run.start(config.run.out, "train", config.model_dump(mode="json"))
         say(f"{config.data.name}: {account}")
-        say(shown(numbers))
     PartialState().wait_for_everyone()
     run = Run.open(config.run.out)
     if (run.folder / MODEL).exists():
@@ -172,11 +171,6 @@ def last_checkpoint(run: Run, processes: int) -> Path | None:
         if there and (folder / "trainer_state.json").exists():
             raise RunError(f"{folder} was written by {len(there)} processes; go on with as many")
     return None
-
-
-def shown(numbers: Arithmetic) -> str:
-    """The batch arithmetic as a table."""
-    return "\n".join(f"  {name:<27}{value}" for name, value in numbers.rows())
 
 
 class WriteMetrics(TrainerCallback):

@@ -62,7 +62,9 @@ class MaxKTrainer(GRPOTrainer):
         if not isinstance(args, MaxKConfig):
             raise ValueError(f"args is a {type(args).__name__}; use a MaxKConfig")
         size = len(train_dataset) if hasattr(train_dataset, "__len__") else None
-        self.arithmetic = arithmetic(args, size)
+        numbers = arithmetic(args, size)
+        if args.process_index == 0:
+            print(numbers)
         given = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
         super().__init__(model, [named(f) for f in given], args, train_dataset, *rest, **kwargs)
         self._given_rewards, self._run = given, run
