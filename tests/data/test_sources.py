@@ -27,7 +27,7 @@ def test_an_unknown_split_lists_the_splits():
 def test_the_registry_is_complete():
     assert set(DATASETS) == {
         *("code-contests", "live-code-bench", "live-bench", "codeforces", "mbpp", "mbpp-plus"),
-        *("humaneval", "humaneval-plus", "leetcode", "starter", "jsonl"),
+        *("humaneval", "humaneval-plus", "leetcode", "starter", "pocket", "jsonl"),
         *("cure-code-contests-train", "cure-code-contests", "cure-live-code-bench"),
         *("cure-live-bench", "cure-codeforces", "cure-mbpp"),
     }
