@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import transformers
 
 from maxk.config import TrainConfig, read_config
 from maxk.records import Verdict
@@ -181,6 +182,10 @@ def test_sigterm_saves_and_the_same_command_goes_on(world, tmp_path):
     assert curve(out, *KEPT) == curve(whole, *KEPT)
 
 
+@pytest.mark.skipif(
+    transformers.__version__.startswith("4."),
+    reason="transformers 4 cannot load the state of an optimiser in several CPU processes",
+)
 def test_two_processes_write_one_folder_and_go_on_together(world, tmp_path):
     """SIGTERM reaches one of them only; both stop after the same step."""
     out = tmp_path / "two"
