@@ -3,7 +3,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 INSTALLED := .venv/.installed
 
-.PHONY: help setup check test test-old-trl slow demo ablations bench bench-verifier bench-train figures clean
+.PHONY: help setup check test test-old-trl slow demo ablations bench bench-verifier bench-train bench-sampling bench-evaluation figures clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -50,6 +50,12 @@ bench-verifier: setup .venv-bench ## programs/s beside a process per test, evalp
 bench-train: setup ## step time beside TRL's own trainer, on a tiny and a 100M model
 	$(RUN) benchmarks/train_step.py
 	$(RUN) benchmarks/train_step.py --size 100m --rounds 2 --steps 6
+
+bench-sampling: setup ## tokens/s of the transformers back end beside model.generate
+	$(RUN) benchmarks/sampling.py
+
+bench-evaluation: setup ## evaluate and compare 500 problems x 256 completions
+	$(RUN) benchmarks/evaluation.py
 
 .venv-bench:
 	$(PYTHON) -m venv .venv-bench

@@ -9,6 +9,8 @@ of all rounds counts, which is the one that was disturbed least.
 """
 
 import argparse
+import contextlib
+import io
 import logging
 import tempfile
 import time
@@ -113,7 +115,8 @@ def round_of(which: str, size: str, micro: int, steps: int) -> float:
         "gradient_checkpointing": False,
         "logging_steps": 10**6,
     }
-    with tempfile.TemporaryDirectory() as folder:
+    quiet = contextlib.redirect_stdout(io.StringIO())
+    with tempfile.TemporaryDirectory() as folder, quiet:
         if which == "trl":
             args = GRPOConfig(folder, **common)
         else:
