@@ -49,7 +49,9 @@ def start_early(functions: Sequence[Any], inputs: list[dict[str, Any]], generate
 
     TRL goes on to the log-probabilities of the completions first, which is time to judge them in.
     """
-    completions = generated[3]  # of what TRL's _generate returns
+    completions = generated[3] if len(generated) > 3 else None  # of TRL's _generate
+    if not isinstance(completions, list) or len(completions) != len(inputs):
+        return  # another version; the functions are called all the same
     columns = {
         key: [row[key] for row in inputs]
         for key in inputs[0]

@@ -113,6 +113,11 @@ class MaxKTrainer(GRPOTrainer):
         output = super()._generate_and_score_completions(inputs)
         if not self._training():
             return output
+        if self._method.off_policy and "pixel_values" in output:
+            raise ValueError(
+                f"method={self.args.method!r} is for prompts of text; use an on-policy method, "
+                "such as 'bon-centered', for prompts with images"
+            )
         self._rewards_PN = self._group_rewards()
         self._sampled_at = self._weighed_at = self.state.global_step
         self._weighed_with = self._k()
