@@ -1,6 +1,6 @@
 """Step time of MaxKTrainer beside TRL's GRPOTrainer: same model, same batches, same run.
 
-    python benchmarks/train_step.py [--size tiny|100m] [--rounds 5]
+    python benchmarks/train_step.py [--size tiny|100m] [--groups whole|split] [--rounds 5]
 
 Both train on completions of fixed tokens, so that neither gains by sampling shorter ones; what is
 timed is `training_step`, from the rewards to the gradients: CPU time on a CPU, which others on the
@@ -138,6 +138,7 @@ def round_of(which: str, size: str, micro: int, steps: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", choices=SIZES, default="tiny")
+    parser.add_argument("--groups", choices=("whole", "split"), help="default: both")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=24)
     given = parser.parse_args()
@@ -148,6 +149,8 @@ def main() -> None:
     print(f"{given.size} model, {N * PROMPTS} completions of {length} tokens, 3 updates a batch")
     print(f"{'':<46}seconds a step   ratio to TRL")
     for micro, groups in ((N, "whole groups in a micro-batch"), (N // 2, "groups split")):
+        if given.groups and not groups.count(given.groups):
+            continue
         best: dict[str, float] = {}
         for _ in range(given.rounds):
             for which in ("trl", "bon-centered", "off-policy-exact"):
