@@ -1,6 +1,8 @@
 """Where the command writes, and how it shows that it is getting on."""
 
 import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -8,21 +10,28 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from maxk.verify.stored import Summary
 
 console = Console(highlight=False)
+State = TypeVar("State")
 
 
-class Shown:
-    """Progress: a bar on a terminal, a line every ten seconds elsewhere."""
+class Shown(Generic[State]):
+    """Progress: a bar on a terminal, a line every ten seconds elsewhere.
 
-    def __init__(self, total: int) -> None:
-        self.total, self.last = total, time.monotonic()
+    count and text read from a state how much is done and what else to say; unit is what is counted.
+    """
+
+    def __init__(
+        self, total: int, unit: str, count: Callable[[State], int], text: Callable[[State], str]
+    ) -> None:
+        self.total, self.unit, self.count, self.text = total, unit, count, text
+        self.last = time.monotonic()
         columns = (
             *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()),
             TimeRemainingColumn(),
         )
         self.bar = Progress(*columns, console=console) if console.is_terminal else None
-        self.task = self.bar.add_task("judging", total=total) if self.bar else None
+        self.task = self.bar.add_task(unit, total=total) if self.bar else None
 
-    def __enter__(self) -> "Shown":
+    def __enter__(self) -> "Shown[State]":
         if self.bar:
             self.bar.start()
         return self
@@ -31,11 +40,19 @@ class Shown:
         if self.bar:
             self.bar.stop()
 
-    def update(self, summary: Summary) -> None:
-        mean = summary.reward / max(summary.rows, 1)
+    def update(self, state: State) -> None:
+        done, text = self.count(state), self.text(state)
         if self.bar and self.task is not None:
-            text = f"judging, mean reward {mean:.3f}"
-            self.bar.update(self.task, completed=summary.rows, description=text)
+            self.bar.update(self.task, completed=done, description=f"{self.unit}, {text}")
         elif time.monotonic() - self.last >= 10:
             self.last = time.monotonic()
-            console.print(f"{summary.rows} of {self.total} judged, mean reward {mean:.3f}")
+            console.print(f"{done} of {self.total} {self.unit}, {text}")
+
+
+def judging(total: int) -> Shown[Summary]:
+    """Progress of judging."""
+
+    def text(summary: Summary) -> str:
+        return f"mean reward {summary.reward / max(summary.rows, 1):.3f}"
+
+    return Shown(total, "judged", lambda summary: summary.rows, text)

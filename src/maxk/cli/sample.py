@@ -3,17 +3,14 @@
 import contextlib
 import dataclasses
 import signal
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
 
-from maxk.cli.console import console
+from maxk.cli.console import Shown, console
 from maxk.cli.data import Which
 from maxk.data import DATASETS
 from maxk.records import Problem
@@ -76,7 +73,8 @@ class Sample:
         if self.batch is not None:
             options["concurrency" if backend == "openai" else "batch"] = self.batch
         total = self.n * len(problems)
-        with terminated_as_interrupted(), Shown(total) as shown, contextlib.ExitStack() as stack:
+        shown = Shown[Progress](total, "completions", lambda state: state.done, line)
+        with terminated_as_interrupted(), shown, contextlib.ExitStack() as stack:
             with run.locked():  # or another works on it; better known before the model is loaded
                 pass
             sampler = make(self.model, backend, self.base_url, **options)
@@ -129,35 +127,6 @@ def terminated_as_interrupted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-class Shown:
-    """Progress: a bar on a terminal, a line every ten seconds elsewhere."""
-
-    def __init__(self, total: int) -> None:
-        self.last = time.monotonic()
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        self.bar = (
-            Bar(*columns, TimeRemainingColumn(), console=console) if console.is_terminal else None
-        )
-        self.task = self.bar.add_task("loading", total=total) if self.bar else None
-
-    def __enter__(self) -> "Shown":
-        if self.bar:
-            self.bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar:
-            self.bar.stop()
-
-    def update(self, state: Progress) -> None:
-        now = time.monotonic()
-        if self.bar and self.task is not None:
-            self.bar.update(self.task, completed=state.done, description=line(state))
-        elif now - self.last >= 10:
-            self.last = now
-            console.print(f"{state.done} of {state.total} completions, {line(state)}")
 
 
 def line(state: Progress) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import tyro
 from rich.table import Table
 
-from maxk.cli.console import Shown, console
+from maxk.cli.console import console, judging
 from maxk.cli.data import Which
 from maxk.records import Problem, Status
 from maxk.runs import Run
@@ -53,7 +53,7 @@ class Verify:
             Verifier(
                 self.workers, self.limits, self.allow_unsafe, isolate=self.isolate
             ) as verifier,
-            Shown(total) as shown,
+            judging(total) as shown,
         ):
             summary = judge_file(self.file, verifier, self.out, self.problems(), shown.update)
         self.show(summary, verifier.tier)
