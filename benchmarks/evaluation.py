@@ -39,7 +39,11 @@ def write_run(folder: Path, seed: int) -> None:
     run = Run.start(folder, "sample", {"model": "m", "n": N, "data": data, "settings": settings})
     ids = [f"made up/{i}" for i in range(PROBLEMS)]
     level = [("easy", "medium", "hard")[i % 3] for i in range(PROBLEMS)]
-    run.write("problems", "0000", pa.table({"id": ids, "difficulty": level}))
+    run.write(
+        "problems",
+        "0000",
+        pa.table({"id": ids, "difficulty": level, "entry_point": [""] * PROBLEMS}),
+    )
     programs = [program for _, program in islice(examples(seed), PROBLEMS * N)]
     rate = random.beta(0.3, 1, PROBLEMS)
     rewards = random.binomial(10, np.repeat(rate, N)) / 10

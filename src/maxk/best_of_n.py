@@ -15,7 +15,7 @@ from typing import Literal
 from maxk.evaluate.diversity import normalise
 from maxk.records import Problem, Status, Verdict
 from maxk.sample.base import Request, Sampler, Settings
-from maxk.verify import Verifier, program_of
+from maxk.verify import Verifier, program_for
 
 FIRST_WAVE = 8  # samples; every further wave is as large as all before it
 
@@ -79,10 +79,10 @@ def solve(
             for completion in sampler.sample([request], settings or Settings()):
                 tokens += completion.tokens or 0
                 drawn += 1
-                program = program_of(completion.text, problem.entry_point)
+                program = program_for(problem, completion.text)
                 if program.strip():
                     programs.append(program)
-            verdicts = judge.judge([(problem.complete(program), tests) for program in programs])
+            verdicts = judge.judge([(program, tests) for program in programs])
             tried += map(_Tried, programs, verdicts)
             if tried:
                 best = max(tried, key=lambda each: each.verdict.fraction)
@@ -94,7 +94,7 @@ def solve(
         raise ValueError(f"none of {drawn} completions for {problem.id} holds a program")
     chosen, agreeing = most_agreed(tried)
     return Solution(
-        program=problem.complete(chosen.program),
+        program=chosen.program,
         verdict=chosen.verdict,
         samples=drawn,
         tokens=tokens,

@@ -28,7 +28,11 @@ def run_of(folder: Path, rewards_PN: np.ndarray, data: str = "mbpp", **changes: 
     run = Run.start(folder, "sample", {**config, **changes})
     ids = [f"{data}/{i}" for i in range(problems)]
     levels = [("easy", "hard")[i % 2] for i in range(problems)]
-    run.write("problems", "0000", pa.table({"id": ids, "difficulty": levels}))
+    run.write(
+        "problems",
+        "0000",
+        pa.table({"id": ids, "difficulty": levels, "entry_point": [""] * problems}),
+    )
     order = np.random.default_rng(0).permutation(problems * n)
     for part, places in enumerate(np.array_split(order, 3)):
         owner = {"problem": [ids[i // n] for i in places], "sample": [int(i % n) for i in places]}

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from maxk.records import Problem, StdinTest
+from maxk.records import CallTest, Problem, StdinTest
 from maxk.schema import tests_to_json
-from maxk.verify import Limits, UnitTestReward, Verifier
+from maxk.verify import Limits, UnitTestReward, Verifier, program_for
 
 TESTS = [StdinTest(str(i), str(2 * i)) for i in range(4)]
 COLUMN = tests_to_json(TESTS)
@@ -60,6 +60,19 @@ def test_tests_may_come_by_the_id_of_the_problem_with_its_preamble(verifier):
     completions = [DOUBLE, DOUBLE, "```python\nprint(sqrt(9))\n```", ""]
     assert reward(completions=completions, problem=["a", "b", "c", "c"]) == [1.0, 0.0, 1.0, 0.0]
     assert reward.verdicts[3] is None
+
+
+def test_the_block_with_the_function_is_judged_as_in_evaluation(verifier):
+    """Of two blocks the one that defines the problem's function counts, in training too."""
+    problem = Problem("p", "s", [CallTest("double", (3,), 6)], entry_point="double")
+    text = (
+        "```python\ndef double(x):\n    return 2 * x\n```\nFor example:\n"
+        "```python\ndef show(values):\n    for value in values:\n        print(value)\n```\n"
+    )
+    reward = UnitTestReward(verifier, {"p": problem})
+    assert reward([text], problem=["p"]) == [1.0]
+    [verdict] = verifier.judge([(program_for(problem, text), problem.tests)])
+    assert verdict.fraction == 1.0
 
 
 def test_verdicts_are_kept_and_logged(verifier):

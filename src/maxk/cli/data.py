@@ -49,10 +49,22 @@ class Which:
     keep_broken: bool = False
     """keep problems whose own solution is known to fail its tests"""
 
-    def problems(self) -> tuple[list[Problem], Account]:
+    def chosen_split(self) -> str:
         known = DATASETS[self.name].splits if self.name in DATASETS else ("test",)
-        split = self.split or ("test" if "test" in known else known[0])
+        return self.split or ("test" if "test" in known else known[0])
+
+    def problems(self) -> tuple[list[Problem], Account]:
+        split = self.chosen_split()
         return load_with_account(self.name, split, self.source, keep_broken=self.keep_broken)
+
+    def problem(self, name: str) -> Problem:
+        """The one with this id; the name of the data set before it may be left out."""
+        found = {problem.id: problem for problem in self.problems()[0]}
+        problem = found.get(name) or found.get(f"{self.name}/{name}")
+        if problem is None:
+            close = difflib.get_close_matches(name, found, 3) or list(found)[:3]
+            raise ValueError(f"no problem {name!r}; there are {', '.join(close)}, ...")
+        return problem
 
 
 @dataclass(frozen=True)
@@ -65,12 +77,7 @@ class DataShow:
     """how many of the graded tests to print"""
 
     def run(self) -> int:
-        problems, _ = self.which.problems()
-        found = {problem.id: problem for problem in problems}
-        problem = found.get(self.id) or found.get(f"{self.which.name}/{self.id}")
-        if problem is None:
-            close = difflib.get_close_matches(self.id, found, 3) or list(found)[:3]
-            raise ValueError(f"no problem {self.id!r}; there are {', '.join(close)}, ...")
+        problem = self.which.problem(self.id)
         write = functools.partial(console.print, markup=False, soft_wrap=True)
         facts = {"difficulty": problem.difficulty, "origin": problem.origin}
         facts |= {"time limit": problem.time_limit, "tags": ", ".join(problem.tags)}

@@ -12,7 +12,6 @@ import tyro
 
 from maxk.cli.console import Shown, console
 from maxk.cli.data import Which
-from maxk.data import DATASETS
 from maxk.records import Problem
 from maxk.runs import Run
 from maxk.sample import Backend, Progress, Settings, choose, make, merge, sample, share
@@ -93,13 +92,12 @@ class Sample:
             console.print(f"{state.new} of them new, {line(state)}", markup=False)
         return 0
 
-    def problems(self) -> list[Problem]:
-        found, _ = Which(self.data, self.split, self.source).problems()
-        return share(found[: self.limit], self.shard)
+    def which(self) -> Which:
+        return Which(self.data, self.split, self.source)
 
-    def chosen_split(self) -> str:
-        known = DATASETS[self.data].splits
-        return self.split or ("test" if "test" in known else known[0])
+    def problems(self) -> list[Problem]:
+        found, _ = self.which().problems()
+        return share(found[: self.limit], self.shard)
 
     def config(self, backend: Backend, settings: Settings) -> dict[str, Any]:
         """All that the completions depend on, and nothing else."""
@@ -111,7 +109,7 @@ class Sample:
             "shard": self.shard,
             "data": {
                 "name": self.data,
-                "split": self.chosen_split(),
+                "split": self.which().chosen_split(),
                 "source": self.source,
                 "limit": self.limit,
             },

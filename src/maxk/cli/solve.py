@@ -1,6 +1,5 @@
 """`maxk solve`."""
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -76,10 +75,4 @@ class Solve:
             if len(problems) != 1:
                 raise ValueError(f"{file} has {len(problems)} problems; solve takes one")
             return problems[0]
-        problems, _ = Which(self.data, self.split, self.source).problems()
-        by_id = {problem.id: problem for problem in problems}
-        problem = by_id.get(self.problem) or by_id.get(f"{self.data}/{self.problem}")
-        if problem is None:
-            close = difflib.get_close_matches(self.problem, by_id, 3) or list(by_id)[:3]
-            raise ValueError(f"no problem {self.problem!r}; there are {', '.join(close)}, ...")
-        return problem
+        return Which(self.data, self.split, self.source).problem(self.problem)

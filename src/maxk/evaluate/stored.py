@@ -77,10 +77,13 @@ def unique_programs(folder: str | Path) -> float:
 
     Programs that differ in layout, comments or names are the same (`maxk.evaluate.normalise`).
     """
-    table = Run.open(folder).read("completions", ["problem", "completion"]).to_pydict()
+    run = Run.open(folder)
+    asked = run.read("problems", ["id", "entry_point"]).to_pydict()
+    entry = dict(zip(asked["id"], asked["entry_point"], strict=True))
+    table = run.read("completions", ["problem", "completion"]).to_pydict()
     programs: dict[str, list[str]] = {}
     for problem, completion in zip(table["problem"], table["completion"], strict=True):
-        programs.setdefault(problem, []).append(program_of(completion))
+        programs.setdefault(problem, []).append(program_of(completion, entry[problem]))
     return sum(distinct(list(programs.values()))) / len(table["problem"])
 
 

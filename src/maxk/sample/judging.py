@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from maxk.records import Problem, Verdict
 from maxk.runs import Run, RunError, differences
 from maxk.sample.tables import VERDICTS, problems_of, verdict_row
-from maxk.verify import Verifier, program_of
+from maxk.verify import Verifier, program_for
 
 Seen = Callable[[int, float], None]  # so many completions judged, the sum of their rewards
 
@@ -70,9 +70,9 @@ def judge_part(
     jobs, places = [], []
     for i, row in enumerate(rows):
         problem = problems[row["problem"]]
-        program = program_of(row["completion"], problem.entry_point)
+        program = program_for(problem, row["completion"])
         if program.strip():
-            jobs.append((problem.complete(program), problem.tests))
+            jobs.append((program, problem.tests))
             places.append(i)
     if seen is not None:
         seen(len(rows) - len(jobs), 0.0)

@@ -20,6 +20,8 @@ nested expression could end it.
 import re
 import textwrap
 
+from maxk.records import Problem
+
 _FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<mark>`{3,}|~{3,})[ \t]*(?P<info>[^\n]*)$")
 _ONE_LINE = re.compile(r"^[ \t]*```[ \t]*(?:python3?|py)?[ \t]+(?P<code>[^`\n]+?)[ \t]*```[ \t]*$")
 _PYTHON = re.compile(r"i?python[\d.]*|py[\d.]*", re.IGNORECASE)
@@ -54,6 +56,14 @@ def program_of(completion: str, entry_point: str | None = None) -> str:
         if opening in text:
             return _strip(text.split(opening, 1)[1].split(closing, 1)[0])
     return _strip(unfenced(text))
+
+
+def program_for(problem: Problem, completion: str) -> str:
+    """The program that a completion gives for a problem, as it is judged everywhere; or "".
+
+    The block that defines the problem's function is taken, and the preamble put before it.
+    """
+    return problem.complete(program_of(completion, problem.entry_point))
 
 
 def fenced_blocks(text: str) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from maxk.records import Problem, RewardKind, Status, Test, Verdict
 from maxk.schema import tests_from_json
-from maxk.verify.extract import program_of
+from maxk.verify.extract import program_for, program_of
 from maxk.verify.judge import Verifier
 
 
@@ -85,12 +85,13 @@ class UnitTestReward:
     def _judge(
         self, completions: list[Any], tests: Sequence[Any] | None, problem: Sequence[str] | None
     ) -> list[Verdict | None]:
-        programs = [program_of(text_of(completion)) for completion in completions]
+        texts = [text_of(completion) for completion in completions]
         if self.problems is not None and problem is not None:
             asked = [self.problems[name] for name in problem]
-            programs = [p.complete(program) for p, program in zip(asked, programs, strict=True)]
+            programs = [program_for(p, text) for p, text in zip(asked, texts, strict=True)]
             wanted = [p.tests for p in asked]
         else:
+            programs = [program_of(text) for text in texts]
             wanted = self._read(tests)
         if len(wanted) != len(completions):
             raise ValueError(f"{len(completions)} completions and tests for {len(wanted)}")

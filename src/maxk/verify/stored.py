@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 from maxk.records import Problem, Status, Test, Verdict
 from maxk.rows import json_lines, lines, parquet
 from maxk.schema import dict_of_verdict, tests_from_json, tests_to_json, verdict_of_dict
-from maxk.verify.extract import program_of
+from maxk.verify.extract import program_for, program_of
 from maxk.verify.judge import Verifier
 
 FORMAT = 1
@@ -175,9 +175,9 @@ def read_rows(file: Path, problems: Mapping[str, Problem]) -> Iterator[Row]:
         where = f"{file}, row {number}"
         if not isinstance(given, dict):
             raise ValueError(f"{where} is a {type(given).__name__}; use an object")
-        program = given.get("program")
-        if program is None and isinstance(given.get("completion"), str):
-            program = program_of(given["completion"])
+        program, completion = given.get("program"), given.get("completion")
+        if program is None and isinstance(completion, str):
+            program = program_of(completion)
         if not isinstance(program, str):
             raise ValueError(f"{where} has no text in the field completion or program")
         name = given.get("problem")
@@ -190,7 +190,10 @@ def read_rows(file: Path, problems: Mapping[str, Problem]) -> Iterator[Row]:
                 raise ValueError(f"{where}: {error}") from None
         elif name is not None and name in problems:
             tests = named[name] = named.get(name) or Tests.of_problem(problems[name])
-            program = problems[name].complete(program)
+            if given.get("program") is None:
+                program = program_for(problems[name], given["completion"])
+            else:
+                program = problems[name].complete(program)
         else:
             why = "no problem" if name is None else f"problem {name!r} is not among the problems"
             raise ValueError(f"{where} has no tests, and {why}")
