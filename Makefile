@@ -32,7 +32,7 @@ test-old-trl: .venv-old-trl ## the trainer's tests with the oldest TRL that is s
 	.venv-old-trl/bin/python -m pip install --quiet --requirement requirements-old-trl.lock
 	.venv-old-trl/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 
-slow: setup ## the tests that take minutes, the soak of 100,000 programs among them
+slow: setup .venv-bench ## the tests that take minutes, the soak of 100,000 programs among them
 	$(RUN) -m pytest -m slow
 
 demo: setup ## train bandits with every method and draw max@k before and after

@@ -357,6 +357,14 @@ def test_merged_shards_are_the_whole_run(tmp_path, verifier):
     assert again.asked == []
 
 
+def test_more_shards_than_problems_make_a_run_too(tmp_path, verifier):
+    shards = [shard(tmp_path, f"{i}/7", verifier=verifier) for i in range(1, 8)]
+    assert [len(problems_of(each)) for each in shards] == [1, 1, 1, 1, 1, 0, 0]
+    merged = merge([each.folder for each in shards], tmp_path / "merged")
+    assert problems_of(merged) == problems()
+    assert len(pairs_of(merged)) == len(pairs_of(merged, "verdicts")) == 20
+
+
 def test_shards_that_do_not_make_a_run_are_refused(tmp_path):
     one, two = shard(tmp_path, "1/2").folder, shard(tmp_path, "2/2").folder
     with pytest.raises(RunError, match="shards 1/2 are given; 1/2, 2/2 make a run"):

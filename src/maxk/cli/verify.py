@@ -61,11 +61,26 @@ class Verify:
 
     def run_folder(self) -> int:
         run = Run.open(self.file)
-        with Verifier(
-            self.workers, self.limits, self.allow_unsafe, isolate=self.isolate
-        ) as verifier:
-            judged = verify_run(run, verifier, self.table)
-        console.print(f"{judged} judged now; verdicts: {self.file}/{self.table}", soft_wrap=True)
+        there = run.read(self.table, ["reward"]).num_rows if run.parts(self.table) else 0
+        total = run.read("completions", ["sample"]).num_rows - there
+        summary = Summary()
+        with (
+            Verifier(
+                self.workers, self.limits, self.allow_unsafe, isolate=self.isolate
+            ) as verifier,
+            judging(total) as shown,
+        ):
+
+            def seen(completions: int, reward: float) -> None:
+                summary.rows += completions
+                summary.reward += reward
+                shown.update(summary)
+
+            verify_run(run, verifier, self.table, seen)
+        if summary.rows:
+            console.print(f"mean reward {summary.reward / summary.rows:.4f}")
+        text = f"{summary.rows} judged now; verdicts: {self.file}/{self.table}"
+        console.print(text, soft_wrap=True, markup=False)
         return 0
 
     def problems(self) -> dict[str, Problem]:

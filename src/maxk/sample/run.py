@@ -2,8 +2,9 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from maxk.records import Problem
 from maxk.runs import Run
@@ -48,6 +49,7 @@ def sample(
     *,
     verifier: Verifier | None = None,
     progress: Callable[[Progress], None] | None = None,
+    note: Mapping[str, Any] | None = None,
     part_rows: int = 1024,
     part_seconds: float = 20.0,
 ) -> Progress:
@@ -56,12 +58,12 @@ def sample(
     With a verifier they are judged as they come, into the table "verdicts", and so are those of
     earlier that were not. Completions are written every `part_rows` or `part_seconds`, and when the
     run is stopped; calling again goes on from there. progress: called after every completion, and
-    while verdicts are waited for.
+    while verdicts are waited for. note: for the run's environment.jsonl, beside the machine.
     """
     if n < 1:
         raise ValueError(f"n={n} must be at least 1")
     with run.locked(), contextlib.ExitStack() as stack:
-        run.note_environment()
+        run.note_environment(**(note or {}))
         write_problems(run, problems)
         there = pairs_of(run)
         state = Progress(n * len(problems), len(there))

@@ -2,7 +2,9 @@
 
 A request per problem, or a few where it has many samples, so that completions come out while others
 are still being sampled; vLLM reads their prompt once (prefix caching). A request for n samples from
-seed s gives its samples the seeds s, s + 1, ..., which is what `seed_of` counts on.
+seed s gives its samples the seeds s, s + 1, ..., which is what `seed_of` counts on. Tokens become
+text when a completion is done: vLLM would do it token by token, which for a small model takes
+longer than the model.
 
 vLLM gives the log-probability of the model as it is, at temperature 1, and no entropy.
 """
@@ -10,16 +12,27 @@ vLLM gives the log-probability of the model as it is, at temperature 1, and no e
 import importlib
 import importlib.util
 import secrets
+import shutil
+import tempfile
+import weakref
 from collections.abc import Iterable, Iterator
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
-from maxk.sample.base import Completion, Request, Settings, prompt_ids, runs_of, seed_of
-from maxk.sample.models import adapter_of
+from maxk.sample.base import Completion, Request, Settings, prompt_ids, runs_of, seed_of, text_of
+from maxk.sample.models import adapter_of, unpack
 
 _ROWS = 512  # sampled at a time
 _TOGETHER = 64  # samples of one request
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # of adapters, those that vLLM is built for
+
+
+class _Part(NamedTuple):
+    """What is asked of vLLM at once."""
+
+    problem: str
+    prompt: list[int]
+    samples: tuple[int, ...]
 
 
 class VllmSampler:
@@ -52,6 +65,11 @@ class VllmSampler:
             rank = next((rank for rank in _RANKS if rank >= adapter["r"]), adapter["r"])
             engine = {"enable_lora": True, "max_lora_rank": rank, **engine}
             model = adapter["base_model_name_or_path"]
+        if model.endswith(".gguf"):  # newer vLLM does not read them
+            folder = tempfile.mkdtemp(prefix="maxk-")
+            weakref.finalize(self, shutil.rmtree, folder)
+            unpack(model, folder)
+            model = folder
         chosen = {"enable_prefix_caching": True, "max_num_seqs": self.batch, **engine}
         if not seeds:
             # vLLM begins every process with the same numbers: a run that goes on would draw what
@@ -65,65 +83,63 @@ class VllmSampler:
         """Every sample of every request, each with the others of its request."""
         engine: Any = self.llm.llm_engine
         waiting = self._parts(requests, settings)
-        running: dict[str, tuple[str, tuple[int, ...]]] = {}
-        numbers = count()
+        running: dict[str, _Part] = {}
+        names = (f"maxk-{number}" for number in count())
         try:
             while True:
                 # Twice what runs at a time: the engine is never idle, and no list grows long.
-                while sum(len(samples) for _, samples in running.values()) < 2 * self.batch:
+                while sum(len(part.samples) for part in running.values()) < 2 * self.batch:
                     part = next(waiting, None)
                     if part is None:
                         break
-                    problem, ids, samples = part
-                    name = f"maxk-{next(numbers)}"
+                    name = next(names)
                     engine.add_request(
                         name,
-                        {"prompt_token_ids": ids},
-                        self._params(problem, samples, settings),
+                        {"prompt_token_ids": part.prompt},
+                        self._params(part, settings),
                         lora_request=self.lora,
                     )
-                    running[name] = (problem, samples)
+                    running[name] = part
                 if not running:
                     return
                 for output in engine.step():
                     if output.finished:
-                        yield from self._completions(*running.pop(output.request_id), output)
+                        yield from self._completions(running.pop(output.request_id), output)
         finally:
             if running:  # stopped in the middle
                 engine.abort_request(list(running))
 
-    def _parts(
-        self, requests: Iterable[Request], settings: Settings
-    ) -> Iterator[tuple[str, list[int], tuple[int, ...]]]:
+    def _parts(self, requests: Iterable[Request], settings: Settings) -> Iterator[_Part]:
         for request in requests:
-            ids = prompt_ids(self.tokenizer, request.prompt, settings.chat)
+            prompt = prompt_ids(self.tokenizer, request.prompt, settings.chat)
             for samples in runs_of(request.samples, _TOGETHER):
-                yield request.problem, ids, samples
+                yield _Part(request.problem, prompt, samples)
 
-    def _params(self, problem: str, samples: tuple[int, ...], settings: Settings) -> Any:
+    def _params(self, part: _Part, settings: Settings) -> Any:
         kinds: Any = importlib.import_module("vllm.sampling_params").RequestOutputKind
-        seed = seed_of(settings.seed, problem, samples[0])
+        seed = seed_of(settings.seed, part.problem, part.samples[0])
         return self.vllm.SamplingParams(
-            n=len(samples) if settings.temperature else 1,  # vLLM refuses n > 1 without chance
+            n=len(part.samples) if settings.temperature else 1,  # vLLM refuses n > 1 otherwise
             temperature=settings.temperature,
             top_p=settings.top_p,
             max_tokens=settings.max_tokens,
             seed=seed if self.seeds and settings.temperature else None,
             logprobs=0 if self.logprobs else None,
+            detokenize=False,
             output_kind=kinds.FINAL_ONLY,
         )
 
-    def _completions(
-        self, problem: str, samples: tuple[int, ...], output: Any
-    ) -> Iterator[Completion]:
+    def _completions(self, part: _Part, output: Any) -> Iterator[Completion]:
         found = {one.index: one for one in output.outputs}
-        for i, sample in enumerate(samples):
+        for i, sample in enumerate(part.samples):
             one = found[i if len(found) > 1 else 0]
+            ids = list(one.token_ids)
+            stopped = one.finish_reason != "length"
             yield Completion(
-                problem,
+                part.problem,
                 sample,
-                one.text,
-                len(one.token_ids),
-                "length" if one.finish_reason == "length" else "stop",
+                text_of(self.tokenizer, part.prompt, ids[:-1] if stopped else ids),
+                len(ids),
+                "stop" if stopped else "length",
                 one.cumulative_logprob if self.logprobs else None,
             )
