@@ -58,6 +58,7 @@ def write_gguf(path: Path, model: Any, tokenizer: Any) -> None:
     writer.add_token_list(words)
     writer.add_token_scores([0.0] * len(words))
     writer.add_token_types([1] * len(words))
+    writer.add_bos_token_id(1)  # some transformers look for it
     writer.add_eos_token_id(1)
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
     heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}

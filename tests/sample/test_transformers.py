@@ -334,7 +334,7 @@ def test_a_gguf_file_without_the_package_says_what_to_install(tmp_path, monkeypa
 def test_a_gguf_file_is_the_model_that_was_written_into_it(tmp_path):
     model, tokenizer = tiny_model()
     write_gguf(tmp_path / "tiny.gguf", model, tokenizer)
-    read, _ = load(str(tmp_path / "tiny.gguf"))
+    read, _ = load(str(tmp_path / "tiny.gguf"), device="cpu")
     assert drawn((read, tokenizer), requests(3)) == drawn((model, tokenizer), requests(3))
 
 
@@ -342,7 +342,7 @@ def test_an_unpacked_gguf_file_is_an_ordinary_model(tmp_path):
     model, tokenizer = tiny_model()
     write_gguf(tmp_path / "tiny.gguf", model, tokenizer)
     unpack(str(tmp_path / "tiny.gguf"), str(tmp_path / "unpacked"))
-    read, words = load(str(tmp_path / "unpacked"))
+    read, words = load(str(tmp_path / "unpacked"), device="cpu")
     for name, weights in read.state_dict().items():
         assert torch.equal(weights, model.state_dict()[name].bfloat16().float())
     assert words.convert_ids_to_tokens([5, 7]) == tokenizer.convert_ids_to_tokens([5, 7])

@@ -15,8 +15,19 @@ from maxk.cli.console import Shown, console
 from maxk.cli.data import Which
 from maxk.records import Problem
 from maxk.runs import Run
-from maxk.sample import Backend, Progress, Sampler, Settings, choose, make, merge, sample, share
-from maxk.verify import Limits, Verifier
+from maxk.sample import (
+    Backend,
+    Judging,
+    Progress,
+    Sampler,
+    Settings,
+    choose,
+    make,
+    merge,
+    sample,
+    share,
+)
+from maxk.verify import Limits
 
 
 @dataclass(frozen=True)
@@ -76,18 +87,14 @@ class Sample:
             options["concurrency" if backend == "openai" else "batch"] = self.batch
         total = self.n * len(problems)
         shown = Shown[Progress](total, "completions", lambda state: state.done, line)
-        with terminated_as_interrupted(), shown, contextlib.ExitStack() as stack:
+        with terminated_as_interrupted(), shown:
             with run.locked():  # or another works on it; better known before the model is loaded
                 pass
             sampler = make_with(options, self.model, backend, self.base_url)
-            verifier = None
-            if self.verify:
-                verifier = stack.enter_context(
-                    Verifier(self.workers, self.limits, self.allow_unsafe)
-                )
+            judging = Judging(self.workers, self.limits, self.allow_unsafe)
             state = sample(
                 *(problems, sampler, run, self.n, settings),
-                verifier=verifier,
+                judging=judging if self.verify else None,
                 progress=shown.update,
                 note={"engine": options} if options else {},
             )
