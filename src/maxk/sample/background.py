@@ -5,8 +5,8 @@ Python most of the time. Threads that hand programs to their jails beside it wou
 every step, and it for them: on an H200 that cost a third of the tokens, and nine tenths of the
 verdicts.
 
-The process runs `main` below. It gets the names of parts on its standard input, a line each, and ends
-with it; it says on its standard output how much it has judged, as lines of JSON.
+The process runs `main` below. It gets the names of parts on its standard input, a line each, and
+ends with it; it says on its standard output how much it has judged, as lines of JSON.
 """
 
 import contextlib
