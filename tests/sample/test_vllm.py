@@ -35,6 +35,7 @@ class FakeEngine:
 
     def __init__(self) -> None:
         self.waiting: dict[str, Any] = {}
+        self.model_config = SimpleNamespace(max_model_len=100)
         self.most = 0
         self.aborted: list[str] = []
 
@@ -112,15 +113,24 @@ def test_the_engine_has_prefix_caching_and_many_rows_and_a_queue_that_stays_shor
     assert made[0] == {
         "model": "m",
         "enable_prefix_caching": True,
-        "max_num_seqs": 512,
+        "max_num_seqs": 1024,
+        "compilation_config": {"max_cudagraph_capture_size": 1024},
         "gpu_memory_utilization": 0.5,
     }
     asked = [Request(str(i), "x", tuple(range(256))) for i in range(40)]
     sampling: Any = sampler.sample(iter(asked), SETTINGS)
     next(sampling)
-    assert sampler.llm.llm_engine.most <= 2 * 512 + 64
+    assert sampler.llm.llm_engine.most <= 2 * 1024 + 64
     sampling.close()
     assert sampler.llm.llm_engine.aborted  # the engine is free for the next call
+
+
+def test_a_prompt_that_is_too_long_is_named_before_anything_is_sampled(made):
+    sampler = VllmSampler("m")
+    asked = [Request("a", "x", (0,)), Request("b", "y" * 100, (0,))]
+    with pytest.raises(ValueError, match=r"problem 'b' has a prompt of 100 tokens; .* takes 100"):
+        next(iter(sampler.sample(asked, SETTINGS)))
+    assert sampler.llm.llm_engine.most == 0
 
 
 def test_temperature_zero_asks_once_and_gives_every_sample(made):

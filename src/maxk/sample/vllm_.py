@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from maxk.sample.base import Completion, Request, Settings, prompt_ids, runs_of, seed_of, text_of
 from maxk.sample.models import adapter_of, unpack
 
-_ROWS = 512  # sampled at a time
+_ROWS = 1024  # sampled at a time
 _TOGETHER = 64  # samples of one request
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # of adapters, those that vLLM is built for
 
@@ -70,7 +70,13 @@ class VllmSampler:
             weakref.finalize(self, shutil.rmtree, folder)
             unpack(model, folder)
             model = folder
-        chosen = {"enable_prefix_caching": True, "max_num_seqs": self.batch, **engine}
+        chosen = {
+            "enable_prefix_caching": True,
+            "max_num_seqs": self.batch,
+            # By itself vLLM makes graphs for up to 512 rows, and is slow with more.
+            "compilation_config": {"max_cudagraph_capture_size": self.batch},
+            **engine,
+        }
         if not seeds:
             # vLLM begins every process with the same numbers: a run that goes on would draw what
             # it has drawn before.
@@ -82,7 +88,7 @@ class VllmSampler:
     def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
         """Every sample of every request, each with the others of its request."""
         engine: Any = self.llm.llm_engine
-        waiting = self._parts(requests, settings)
+        waiting = iter(self._parts(requests, settings))
         running: dict[str, _Part] = {}
         names = (f"maxk-{number}" for number in count())
         try:
@@ -109,11 +115,19 @@ class VllmSampler:
             if running:  # stopped in the middle
                 engine.abort_request(list(running))
 
-    def _parts(self, requests: Iterable[Request], settings: Settings) -> Iterator[_Part]:
+    def _parts(self, requests: Iterable[Request], settings: Settings) -> list[_Part]:
+        parts: list[_Part] = []
+        longest = self.llm.llm_engine.model_config.max_model_len
         for request in requests:
             prompt = prompt_ids(self.tokenizer, request.prompt, settings.chat)
+            if len(prompt) >= longest:  # vLLM would say so in the middle of the run
+                raise ValueError(
+                    f"problem {request.problem!r} has a prompt of {len(prompt)} tokens; the model "
+                    f"takes {longest} with the completion"
+                )
             for samples in runs_of(request.samples, _TOGETHER):
-                yield _Part(request.problem, prompt, samples)
+                parts.append(_Part(request.problem, prompt, samples))
+        return parts
 
     def _params(self, part: _Part, settings: Settings) -> Any:
         kinds: Any = importlib.import_module("vllm.sampling_params").RequestOutputKind
