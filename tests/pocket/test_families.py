@@ -15,6 +15,7 @@ from maxk.records import StdinTest
 from maxk.verify import Verifier, program_of
 
 ALL = SEEN + HELD_OUT
+OPEN = [family for family in ALL if family.hidden]
 LONGEST_STATEMENT, LONGEST_PROGRAM = 100, 140
 
 
@@ -103,19 +104,68 @@ def test_a_statement_tells_all_that_is_not_hidden(family):
         told = {tell(statement, family.values(choice, Random(0))) for choice in family.choices()}
         assert len(told) == len(family.choices())
         for name in family.hidden:
-            for value in family.parameters[name]:
+            for value in family.hidden[name]:
                 other = Values(**{**vars(values), name: value})
                 assert tell(statement, other) == tell(statement, values)
 
 
+@pytest.mark.parametrize("family", OPEN, ids=lambda family: family.name)
+def test_the_readings_of_an_open_convention_differ_on_the_tests_of_most_problems(family):
+    """What is right for one reading fails for another, so that a single try cannot serve both."""
+    served, asked = 0, 0
+    for values, tests in drawn(family, 12):
+        for name, often in family.hidden.items():
+            for reading in often.keys() - {getattr(values, name)}:
+                other = family.correct(Values(**{**vars(values), name: reading}))[0]
+                served += all(printed(other, t.input) == t.output.split() for t in tests)
+                asked += 1
+    assert served <= asked / 3
+
+
+def test_a_third_of_the_families_leave_a_convention_open_and_one_reading_prevails():
+    seen = [family for family in SEEN if family.hidden]
+    assert 30 <= len(seen) <= 40
+    for family in OPEN:
+        for often in family.hidden.values():
+            frequencies = list(often.values())
+            assert sum(frequencies) == pytest.approx(1)
+            assert frequencies == sorted(frequencies, reverse=True)
+            assert 0.5 < frequencies[0] <= 0.8
+            assert frequencies[-1] >= 0.05
+
+
+@pytest.mark.parametrize("family", OPEN, ids=lambda family: family.name)
+def test_readings_are_drawn_as_often_as_declared(family):
+    """In 2,000 draws; 5 standard errors are at most 0.056. The seed is fixed."""
+    rng = Random(f"readings {family.name}")
+    values = [family.values(family.choices()[0], rng) for _ in range(2000)]
+    for name, often in family.hidden.items():
+        for reading, frequency in often.items():
+            drawn_so = sum(getattr(v, name) == reading for v in values) / len(values)
+            assert abs(drawn_so - frequency) < 0.056
+
+
 def test_examples_are_correct_as_often_as_the_family_says():
-    """Over all families; 4 standard errors of 81 x 60 draws are 0.022."""
-    right = drawn_right = 0.0
+    """Over all families; 4 standard errors of 95 x 60 draws are 0.02."""
+    right = 0.0
     for family in SEEN:
         rng = Random(f"share {family.name}")
         values, _ = next(drawn(family, 1))
         correct = set(family.correct(values))
         right += sum(family.example(values, rng) in correct for _ in range(60)) / 60
-        drawn_right += family.share
-    assert abs(right - drawn_right) / len(SEEN) < 0.022
-    assert 0.15 < drawn_right / len(SEEN) < 0.25
+    assert abs(right - sum(family.share for family in SEEN)) / len(SEEN) < 0.02
+
+
+def test_what_goes_wrong_in_an_example_goes_wrong_independently():
+    """Two slots of a style: both are right as often as one times the other is.
+
+    Of 9,500 programs of this style; 5 standard errors are 0.025, and the seed is fixed.
+    """
+    family = next(family for family in SEEN if family.name == "low-high")
+    rng, values = Random(0), Values(a=10, b=40)
+    made = [family.example(values, rng) for _ in range(20_000)]
+    made = [program for program in made if "10 else" in program and "40 else" in program]
+    first = ["n<10" in program for program in made]
+    second = ["n>40" in program for program in made]
+    both = sum(a and b for a, b in zip(first, second, strict=True)) / len(made)
+    assert abs(both - sum(first) * sum(second) / len(made) ** 2) < 0.025
