@@ -59,6 +59,19 @@ def examples(seed: int | str = 0) -> Iterator[tuple[str, str]]:
         yield tell(rng.choice(family.statements), values), family.example(values, rng)
 
 
+def examples_of(problem: Problem, seed: int | str = 0) -> Iterator[str]:
+    """An endless stream of programs for one problem, drawn as those of pretraining are.
+
+    This is what a model would write that had learned the stream perfectly, and that knew no more
+    than the statement tells: hidden parameters are drawn anew each time.
+    """
+    rng = Random(f"pocket examples of {problem.id} {seed}")
+    family = next(family for family in SEEN + HELD_OUT if family.name in problem.tags)
+    choice = next(choice for choice in family.choices() if _told(family, choice, problem))
+    while True:
+        yield family.example(family.values(choice, rng), rng)
+
+
 def families(split: Split) -> tuple[Family, ...]:
     """The families that a split has problems of."""
     if split not in SPLITS:
@@ -95,6 +108,11 @@ def _problem(family: Family, choice: Sequence[Any], split: Split, number: int) -
         tags=(family.name,),
         verbatim=True,
     )
+
+
+def _told(family: Family, choice: Sequence[Any], problem: Problem) -> bool:
+    values = family.values(choice, Random(0))  # no statement tells the hidden ones
+    return any(tell(statement, values) == problem.statement for statement in family.statements)
 
 
 def tests(family: Family, values: Any, rng: Random) -> tuple[StdinTest, ...]:
