@@ -2,8 +2,10 @@
 
 import contextlib
 import io
+import re
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -169,3 +171,14 @@ def test_what_goes_wrong_in_an_example_goes_wrong_independently():
     second = ["n>40" in program for program in made]
     both = sum(a and b for a, b in zip(first, second, strict=True)) / len(made)
     assert abs(both - sum(first) * sum(second) / len(made) ** 2) < 0.025
+
+
+def test_the_documentation_has_every_open_convention_with_its_frequencies():
+    text = (Path(__file__).parent.parent.parent / "docs" / "pocket.md").read_text()
+    rows = dict(re.findall(r"^\| ([\w-]+) \| .* \| (.*) \|$", text, re.MULTILINE))
+    for family in OPEN:
+        wanted = [
+            f"{often:.0%}" for readings in family.hidden.values() for often in readings.values()
+        ]
+        assert re.findall(r"\d+ %", rows[family.name]) == [w.replace("%", " %") for w in wanted]
+    assert f"{len(OPEN)} of the {len(ALL)} families" in text

@@ -106,7 +106,7 @@ FAMILIES = (
     ),
     Family(
         "needed",
-        "hard",
+        "medium",
         0.02,
         {"t": range(20, 80)},
         (
@@ -124,7 +124,7 @@ FAMILIES = (
     ),
     Family(
         "fibonacci",
-        "hard",
+        "medium",
         0.05,
         {"a": range(1, 10), "b": range(1, 20)},
         (
