@@ -66,10 +66,19 @@ def examples_of(problem: Problem, seed: int | str = 0) -> Iterator[str]:
     than the statement tells: hidden parameters are drawn anew each time.
     """
     rng = Random(f"pocket examples of {problem.id} {seed}")
-    family = next(family for family in SEEN + HELD_OUT if family.name in problem.tags)
-    choice = next(choice for choice in family.choices() if _told(family, choice, problem))
+    family, choice = origin(problem)
     while True:
         yield family.example(family.values(choice, rng), rng)
+
+
+def origin(problem: Problem) -> tuple[Family, tuple[Any, ...]]:
+    """The family of a problem, and the parameters that its statement tells."""
+    family = next(family for family in SEEN + HELD_OUT if family.name in problem.tags)
+    for choice in family.choices():
+        values = family.values(choice, Random(0))  # no statement tells the hidden ones
+        if problem.statement in [tell(statement, values) for statement in family.statements]:
+            return family, choice
+    raise ValueError(f"{problem.id} is no problem of this world")
 
 
 def families(split: Split) -> tuple[Family, ...]:
@@ -108,11 +117,6 @@ def _problem(family: Family, choice: Sequence[Any], split: Split, number: int) -
         tags=(family.name,),
         verbatim=True,
     )
-
-
-def _told(family: Family, choice: Sequence[Any], problem: Problem) -> bool:
-    values = family.values(choice, Random(0))  # no statement tells the hidden ones
-    return any(tell(statement, values) == problem.statement for statement in family.statements)
 
 
 def tests(family: Family, values: Any, rng: Random) -> tuple[StdinTest, ...]:
