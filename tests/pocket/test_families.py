@@ -4,9 +4,10 @@ import contextlib
 import io
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -40,6 +41,11 @@ def printed(program: str, given: str) -> list[str] | None:
     return out.getvalue().split()
 
 
+def share(program: str, tests: Sequence[Any]) -> float:
+    """Of the tests, those that a program passes."""
+    return sum(printed(program, t.input) == t.output.split() for t in tests) / len(tests)
+
+
 def test_there_are_many_families_of_every_difficulty():
     assert len({family.name for family in ALL}) == len(ALL)
     assert len(SEEN) >= 44
@@ -67,8 +73,7 @@ def test_correct_programs_pass_and_wrong_ones_fail_for_most_parameters(family):
         programs = [("correct", p) for p in family.correct(values)]
         programs += [("wrong", p) for p in family.wrong(values)]
         for place, (kind, program) in enumerate(programs):
-            right = all(printed(program, t.input) == t.output.split() for t in tests)
-            passed[kind, place].append(right)
+            passed[kind, place].append(share(program, tests) == 1)
     for (kind, place), all_right in passed.items():
         if kind == "correct":
             assert all(all_right), family.programs[place]
@@ -82,9 +87,8 @@ def test_mistakes_earn_part_of_the_credit():
     for family in SEEN:
         for values, tests in drawn(family, 2):
             for program in family.wrong(values):
-                right = [printed(program, t.input) == t.output.split() for t in tests]
-                shares.append(sum(right) / len(tests))
-    assert sum(0 < share < 1 for share in shares) > 0.5 * len(shares)
+                shares.append(share(program, tests))
+    assert sum(0 < each < 1 for each in shares) > 0.5 * len(shares)
     assert 0.2 < sum(shares) / len(shares) < 0.5
 
 
@@ -119,7 +123,7 @@ def test_the_readings_of_an_open_convention_differ_on_the_tests_of_most_problems
         for name, often in family.hidden.items():
             for reading in often.keys() - {getattr(values, name)}:
                 other = family.correct(Values(**{**vars(values), name: reading}))[0]
-                served += all(printed(other, t.input) == t.output.split() for t in tests)
+                served += share(other, tests) == 1
                 asked += 1
     assert served <= asked / 3
 

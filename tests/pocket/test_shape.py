@@ -9,7 +9,7 @@ import maxk
 from maxk.pocket import problems
 from maxk.pocket.families import HELD_OUT, SEEN
 from maxk.pocket.world import examples_of
-from tests.pocket.test_families import OPEN, printed
+from tests.pocket.test_families import OPEN, share
 
 DRAWS = 512
 
@@ -21,14 +21,9 @@ def drawn() -> tuple[list[str], np.ndarray]:
     rewards_PN = np.empty((len(asked), DRAWS))
     for row_N, problem in zip(rewards_PN, asked, strict=True):
         programs = list(islice(examples_of(problem), DRAWS))
-        reward = {program: share(program, problem) for program in set(programs)}
+        reward = {program: share(program, problem.tests) for program in set(programs)}
         row_N[:] = [reward[program] for program in programs]
     return [problem.tags[0] for problem in asked], rewards_PN
-
-
-def share(program: str, problem) -> float:
-    right = [printed(program, test.input) == test.output.split() for test in problem.tests]
-    return sum(right) / len(right)
 
 
 def test_one_program_is_seldom_right_and_many_are_not_always_enough(drawn):

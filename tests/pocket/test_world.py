@@ -13,7 +13,7 @@ from maxk.pocket import examples, problems
 from maxk.pocket.families import HELD_OUT, SEEN
 from maxk.pocket.world import SIZES, SPLITS, choices, examples_of, load, origin
 from maxk.verify import Verifier
-from tests.pocket.test_families import printed
+from tests.pocket.test_families import share
 
 HELD_OUT_NAMES = {family.name for family in HELD_OUT}
 
@@ -56,7 +56,7 @@ def test_a_whole_mistake_passes_the_tests_of_few_problems():
     for problem in asked:
         family, choice = origin(problem)
         for mistake in family.wrong(family.values(choice, Random(0)))[: len(family.mistakes)]:
-            if all(printed(mistake, t.input) == t.output.split() for t in problem.tests):
+            if share(mistake, problem.tests) == 1:
                 let_through.append((problem.statement, mistake))
     assert len(let_through) < 0.02 * len(asked)
 
