@@ -30,7 +30,6 @@ console = Console(highlight=False)
 OPEN = {family.name for family in SEEN + HELD_OUT if family.hidden}
 UNSEEN = {family.name for family in HELD_OUT}
 GROUPS: dict[str, Callable[[str], bool]] = {  # of families, by name
-    "all": lambda name: True,
     "everything told": lambda name: name not in OPEN,
     "a convention open": lambda name: name in OPEN,
     "families never seen": lambda name: name in UNSEEN,
@@ -118,11 +117,11 @@ def sample(model: Any, tokenizer: Any, prompt: str, n: int, longest: int) -> lis
 
 def figures(rewards_PN: np.ndarray, names: list[str]) -> list[list[str]]:
     """Rows of a table: for each k pass@k and max@k with standard errors, then pass@k by group."""
-    groups = {label: np.array([within(name) for name in names]) for label, within in GROUPS.items()}
-    rows = [["k", "pass@k", "max@k", *(f"pass@k, {label}" for label in [*groups][1:])]]
+    groups_P = [np.array([within(name) for name in names]) for within in GROUPS.values()]
+    rows = [["k", "pass@k", "max@k", *(f"pass@k, {label}" for label in GROUPS)]]
     for k in (2**i for i in range(rewards_PN.shape[1].bit_length())):
         passed_P = maxk.pass_at_k(rewards_PN, k)
-        parts = [f"{passed_P[within].mean():.3f}" for within in [*groups.values()][1:]]
+        parts = [f"{passed_P[group_P].mean():.3f}" if group_P.any() else "" for group_P in groups_P]
         rows.append([str(k), _mean(passed_P), _mean(maxk.max_at_k(rewards_PN, k)), *parts])
     return rows
 

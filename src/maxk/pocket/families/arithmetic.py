@@ -1,7 +1,7 @@
 """One or two integers in, a formula of them out."""
 
 from maxk.pocket.families.conventions import read
-from maxk.pocket.family import Family
+from maxk.pocket.family import Family, tell
 from maxk.pocket.inputs import integer, pair
 
 FAMILIES = (
@@ -148,7 +148,7 @@ FAMILIES = (
             "By how much does the number differ from $a?",
         ),
         integer(-20, 120, near="a"),
-        lambda n, p: read(p.o.replace("$a", str(p.a)), n=n, abs=abs),
+        lambda n, p: read(tell(p.o, p), n=n),
         ("n=int(input())\nprint(«$o|n*$a|n+$a»)", "n=int(input())\nn=«$o|n//$a|$a»\nprint(n)"),
         hidden={"o": {"abs(n-$a)": 0.55, "n-$a": 0.3, "$a-n": 0.15}},
     ),

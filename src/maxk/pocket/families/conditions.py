@@ -69,7 +69,7 @@ FAMILIES = (
         {"d": range(2, 30)},
         ("Is the number divisible by $d?", "Tell whether $d divides the number."),
         integer(0, 120, multiple="d"),
-        lambda n, p: read(p.o, c=n % p.d == 0, int=int),
+        lambda n, p: read(p.o, c=n % p.d == 0),
         (
             "c=int(input())%$d«==0|>0|==1»\nprint($o)",
             "n=int(input())\nc=n%$d«<1|>0»\nprint($o)",
