@@ -3,7 +3,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 INSTALLED := .venv/.installed
 
-.PHONY: help setup check test test-old-trl slow demo ablations bench bench-verifier bench-train bench-sampling bench-evaluation figures clean
+.PHONY: help setup check test test-old-trl slow demo ablations bench bench-verifier bench-train bench-sampling bench-evaluation figures pocket clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -63,6 +63,13 @@ bench-evaluation: setup ## evaluate and compare 500 problems x 256 completions
 
 figures: setup ## redraw the figures of the documentation
 	$(RUN) examples/drift.py
+
+DEVICE ?= cpu
+MODEL := config.json generation_config.json tokenizer.json tokenizer_config.json chat_template.jinja model.safetensors loss.csv README.md
+pocket: setup ## train the small model from scratch and put it into the package (DEVICE=cuda: minutes; two cores: most of a day)
+	$(RUN) -m maxk.pocket.pretrain --out out/pocket --device $(DEVICE)
+	$(RUN) -m maxk.pocket.measure out/pocket --problems 400 -n 256 --device $(DEVICE) --card
+	cp $(MODEL:%=out/pocket/%) src/maxk/pocket/weights/
 
 clean: ## remove everything that was made
 	rm -rf .venv .venv-bench .venv-old-trl out .pytest_cache .ruff_cache .hypothesis .import_linter_cache

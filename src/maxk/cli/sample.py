@@ -39,7 +39,7 @@ class Sample:
     """
 
     model: str
-    """folder, name on the hub, LoRA adapter, GGUF file, or what a server calls it"""
+    """pocket, folder, name on the hub, LoRA adapter, GGUF file, or what a server calls it"""
     data: str
     """data set, as `maxk data list` has it"""
     out: Path

@@ -23,7 +23,7 @@ class Solve:
     problem: str
     """the id of a problem of --data, or a .jsonl file with one problem (docs/data.md)"""
     model: str
-    """folder, name on the hub, LoRA adapter, GGUF file, or what a server calls it"""
+    """pocket, folder, name on the hub, LoRA adapter, GGUF file, or what a server calls it"""
     data: str | None = None
     """data set, as `maxk data list` has it"""
     split: str | None = None

@@ -57,7 +57,7 @@ def choose(backend: Backend = "auto", base_url: str | None = None) -> Backend:
 def make(
     model: str, backend: Backend = "auto", base_url: str | None = None, **options: Any
 ) -> Sampler:
-    """A sampler of a model: a folder, a name on the hub, a LoRA adapter, a GGUF file.
+    """A sampler of a model: "pocket", a folder, a name on the hub, a LoRA adapter, a GGUF file.
 
     options: of the back end, such as batch=128 or, for a server, concurrency=64.
     """

@@ -1,10 +1,12 @@
-"""A model and its tokenizer from what a user names: a folder, the hub, an adapter, a GGUF file."""
+"""A model and its tokenizer from what a user names: pocket, a folder, the hub, an adapter, GGUF."""
 
 import importlib.util
 import json
 import re
 from pathlib import Path
 from typing import Any
+
+from maxk.pocket import resolve
 
 ADAPTER = "adapter_config.json"
 _ON_HUB = re.compile(r"[\w.-]+/[\w.-]+")
@@ -29,6 +31,7 @@ def load(model: str, *, device: str | None = None, dtype: str | None = None) -> 
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    model = resolve(model)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = dtype or ("float32" if device == "cpu" else "auto")
     adapter = adapter_of(model)

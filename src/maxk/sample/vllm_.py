@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any, NamedTuple
 
+from maxk.pocket import resolve
 from maxk.sample.base import Completion, Request, Settings, prompt_ids, runs_of, seed_of, text_of
 from maxk.sample.models import adapter_of, unpack
 
@@ -57,6 +58,7 @@ class VllmSampler:
         if importlib.util.find_spec("vllm") is None:
             raise ImportError("the back end vllm needs: pip install 'maxk[vllm]'")
         self.seeds, self.logprobs, self.batch = seeds, logprobs, batch or _ROWS
+        model = resolve(model)
         adapter = adapter_of(model)
         self.lora = None
         if adapter:
