@@ -1,0 +1,116 @@
+"""`maxk train` on the small model that comes with it, held to figures that were written down.
+
+They were made by the run itself, once, so they say nothing about right or wrong: other tests do.
+They say that it is still the same run. A mean over 64 completions is compared, and rounding may
+turn one completion into another on another machine; hence the tolerances. That they are not too
+wide is shown by breaking the code.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from maxk import max_at_k
+from maxk.config import read_config
+from maxk.runs import Run
+from maxk.train import trainer
+from maxk.train.job import train
+
+CONFIG = Path(__file__).parents[2] / "configs" / "pocket.toml"
+KNOWN = json.loads(Path(__file__).with_name("known.json").read_text())
+TOLERANCE = {"loss": 0.1, "grad_norm": 0.05, "reward": 0.02, "max_at/4": 0.02}  # of the largest
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+def given(out: Path, method: str, steps: int) -> list[str]:
+    return [
+        *("--run.out", str(out), "--method.name", method, "--reward.workers", "2"),
+        *("--trl.per_device_train_batch_size", "64", "--trl.max_steps", str(steps)),
+        *("--trl.learning_rate", "3e-4", "--trl.disable_tqdm", "true", "--trl.seed", "7"),
+        *("--trl.num_iterations", "2" if method == "off-policy-exact" else "1"),
+    ]
+
+
+def differences(out: Path, method: str) -> list[str]:
+    """What is not as it was written down, of the steps that were made."""
+    found = []
+    lines = [line for line in Run.open(out).metrics() if "loss" in line]
+    assert lines
+    for name, share in TOLERANCE.items():
+        wide = share * max(abs(known.get(name, 0.0)) for known in KNOWN[method])
+        for line, known in zip(lines, KNOWN[method], strict=False):
+            if name in known and line[name] != pytest.approx(known[name], abs=wide):
+                found.append(f"step {line['step']}, {name}: {line[name]}, known is {known[name]}")
+    return found
+
+
+@pytest.mark.parametrize("method", KNOWN)
+def test_the_command_does_what_it_did(method, tmp_path):
+    command = [sys.executable, "-m", "maxk", "train", str(CONFIG)]
+    done = subprocess.run(
+        [*command, *given(tmp_path / "run", method, len(KNOWN[method]))],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert differences(tmp_path / "run", method) == []
+
+
+ADVANTAGES = trainer.advantages
+
+
+def wrong_sign(method: str, rewards_PN: Tensor, k: int) -> Tensor:
+    return -ADVANTAGES(method, rewards_PN, k)
+
+
+def no_baseline(method: str, rewards_PN: Tensor, k: int) -> Tensor:
+    found_PN = ADVANTAGES(method, rewards_PN, k)
+    return found_PN - found_PN.min(-1, keepdim=True).values
+
+
+def other_groups(method: str, rewards_PN: Tensor, k: int) -> Tensor:
+    """As if the samples of a prompt lay a prompt apart instead of side by side."""
+    return ADVANTAGES(method, rewards_PN.T.reshape(rewards_PN.shape), k)
+
+
+@pytest.mark.parametrize("broken", [None, wrong_sign, no_baseline, other_groups])
+def test_a_broken_trainer_is_noticed(broken, tmp_path, monkeypatch):
+    if broken is not None:
+        monkeypatch.setattr(trainer, "advantages", broken)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        train(read_config(CONFIG, given(tmp_path / "run", "bon-mean", 1)), print)
+    finally:
+        torch.set_num_threads(threads)
+    assert bool(differences(tmp_path / "run", "bon-mean")) == (broken is not None)
+
+
+@pytest.mark.slow
+def test_forty_steps_raise_max_at_8_by_five_standard_errors(tmp_path):
+    def maxk(*words: str) -> None:
+        subprocess.run([sys.executable, "-m", "maxk", *words], check=True)
+
+    def measured(model: str, out: Path) -> np.ndarray:
+        size = ("--limit", "100", "-n", "32", "--max-tokens", "110", "--backend", "transformers")
+        maxk("sample", "--model", model, "--data", "pocket", *size, "--out", str(out))
+        by_problem = defaultdict(list)
+        for row in Run.open(out).read("verdicts", ["problem", "reward"]).to_pylist():
+            by_problem[row["problem"]].append(row["reward"])
+        return max_at_k(np.array([by_problem[name] for name in sorted(by_problem)]), 8)
+
+    maxk("train", str(CONFIG), "--run.out", str(tmp_path / "run"), "--trl.max_steps", "40")
+    before_P = measured("pocket", tmp_path / "before")
+    after_P = measured(str(tmp_path / "run" / "model"), tmp_path / "after")
+    gained_P = after_P - before_P
+    assert gained_P.mean() > 5 * gained_P.std(ddof=1) / len(gained_P) ** 0.5
