@@ -1,0 +1,270 @@
+"""Programs that pass and perhaps should not: they know the tests, look for them, or cheat equality.
+
+A flag is a reason to look, not a verdict. The verifier already stops forged results, so what passes
+by a trick here is rare; what it cannot stop is a program that has its tests by heart. Programs are
+parsed, never run. On 3,964 reference solutions of published benchmarks 0.2 % are flagged
+(docs/report.md), most of them because they really print a constant.
+
+`tells(tests)` is prepared once per problem and asked for every program of it:
+
+>>> from maxk.records import StdinTest
+>>> tests = [StdinTest("3 4", "7"), StdinTest("20 5", "25"), StdinTest("1 1", "2")]
+>>> flags("print({'3 4': 7, '20 5': 25}.get(input(), 2))", tells(tests))
+["knows 2 of 3 tests by heart, such as '3 4' with 7"]
+>>> flags("a, b = map(int, input().split())\\nprint(a + b)", tells(tests))
+[]
+"""
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from maxk.records import AssertTest, CallTest, StdinTest, Test
+
+MAX_CHARS = 20_000
+_TRIVIAL = {"", "0", "1", "-1", "2", "yes", "no", "true", "false", "none", "[]", "()", "{}"}
+_LOOKED_AT = 64  # tests of a problem; more would tell no more
+
+Nodes = Sequence[ast.AST]  # of a program, all of them
+
+# --- what the tests would look like inside a program ---------------------------------------------
+
+
+@dataclass(frozen=True)
+class Known:
+    """One test as constants: what goes in, and what comes out."""
+
+    inputs: frozenset[str]
+    output: str
+
+
+@dataclass(frozen=True)
+class Tells:
+    """What programs of one problem are looked at for."""
+
+    known: tuple[Known, ...]
+    reads_stdin: bool
+    function: str | None
+    outputs_differ: bool
+
+
+def tells(tests: Sequence[Test]) -> Tells:
+    """What would give away a program that was written for these tests."""
+    pairs = [pair for test in tests[:_LOOKED_AT] if (pair := _pair(test)) is not None]
+    calls = [test for test in tests[:1] if isinstance(test, CallTest)]
+    return Tells(
+        known=tuple(Known(frozenset(inputs), output) for inputs, output in pairs if inputs),
+        reads_stdin=any(isinstance(test, StdinTest) and test.input.strip() for test in tests[:1]),
+        function=calls[0].function.rpartition(".")[2] if calls else None,
+        outputs_differ=len({output for _, output in pairs}) > 1,
+    )
+
+
+def _pair(test: Test) -> tuple[list[str], str] | None:
+    """The constants that a program would hold to know this test, where they tell something."""
+    if isinstance(test, StdinTest):
+        lines = [_plain(line) for line in test.input.split("\n") if line.strip()]
+        return ([" ".join(lines)] if _tells_something(lines) else []), _plain(test.output)
+    if isinstance(test, AssertTest):
+        found = _call_of_assert(test.code)
+        if found is None:
+            return None
+        args, expected = found
+    else:
+        args, expected = test.args, test.expected
+    inputs = [_plain(repr(arg)) for arg in args]
+    return (inputs if _tells_something(inputs) else []), _plain(repr(expected))
+
+
+def _call_of_assert(code: str) -> tuple[list[Any], Any] | None:
+    """Arguments and result of `assert f(arguments) == result`, where both are literals."""
+    try:
+        (statement,) = ast.parse(code).body
+        if isinstance(statement, ast.Assert) and isinstance(statement.test, ast.Compare):
+            call, (expected,) = statement.test.left, statement.test.comparators
+            if isinstance(call, ast.Call):
+                return [ast.literal_eval(arg) for arg in call.args], ast.literal_eval(expected)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        pass
+    return None
+
+
+def _plain(text: str) -> str:
+    """Text with its whitespace evened out, so that 3\\n is 3."""
+    return " ".join(text.split())
+
+
+def _tells_something(inputs: Sequence[str]) -> bool:
+    """Whether seeing all of these in one program is more than chance: not 0, 1, yes and the like."""
+    return any(len(text) >= 2 and text.lower() not in _TRIVIAL for text in inputs)
+
+
+# --- a program -----------------------------------------------------------------------------------
+
+
+def flags(program: str, given: Tells) -> list[str]:
+    """The reasons to look at a program that passes; mostly none. Never raises."""
+    if len(program) > MAX_CHARS or not worth_parsing(program, given):
+        return []
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # odd escapes in a program are not our news
+            nodes = list(ast.walk(ast.parse(program)))
+        found = [
+            *_by_heart(nodes, given),
+            *_ignores_input(nodes, given),
+            *_looks_around(nodes),
+            *_cheats_equality(nodes),
+            *_hides(nodes),
+        ]
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return []
+    return list(dict.fromkeys(found))
+
+
+_TRICKS = re.compile(
+    r"__(eq|ne|lt|le|gt|ge|contains|bool|builtins|class)__|\b(open|eval|exec)\s*\(|_getframe|f_back"
+    r"|\b(gc|inspect|subprocess|ctypes|glob|pathlib|shutil|builtins|settrace|setprofile)\b"
+    r"|\b(listdir|scandir|environ|popen|system|walk|AssertionError)\b|/proc"
+)
+_READS = re.compile(r"input|stdin|\bopen\b|\bread|fileinput|\bargv\b|\bexec\b|\beval\b")
+
+
+def worth_parsing(text: str, given: Tells) -> bool:
+    """A glance at a program, or at a completion with one in it; nearly all need no parser."""
+    if _TRICKS.search(text) or (given.reads_stdin and not _READS.search(text)):
+        return True
+    if given.function and not _uses_arguments(text, given.function):
+        return True
+    spaced = _plain(text)
+    seen = sum(any(each in spaced for each in known.inputs) for known in given.known)
+    return seen >= 2
+
+
+def _uses_arguments(text: str, function: str) -> bool:
+    """Whether some argument of the function is seen twice: where it is named, and used."""
+    found = re.search(rf"\bdef\s+{re.escape(function)}\s*\(([^)]*)\)", text)
+    names = re.findall(r"\w+", found[1]) if found else []
+    return any(len(re.findall(rf"\b{name}\b", text)) > 1 for name in names if name != "self")
+
+
+def _by_heart(nodes: Nodes, given: Tells) -> Iterator[str]:
+    """At least two tests, and half of them, with inputs and output among the constants."""
+    constants = set(_constants(nodes))
+    hits = [
+        known
+        for known in given.known
+        if known.inputs <= constants
+        and (known.output in constants or known.output.lower() in _TRIVIAL)
+    ]
+    # A table of many entries is a way to solve a problem; one as long as the tests is not.
+    if len(hits) >= 2 and 2 * len(hits) >= len(given.known) and len(constants) < 12 * len(hits):
+        shown = repr(" ".join(sorted(hits[0].inputs))[:40])
+        total = len(given.known)
+        yield f"knows {len(hits)} of {total} tests by heart, such as {shown} with {hits[0].output[:40]}"
+
+
+def _constants(nodes: Nodes) -> Iterator[str]:
+    """Literals of a program as text: numbers, strings, and lists of them as a whole."""
+    for node in nodes:
+        if isinstance(node, ast.Constant):
+            yield _plain(repr(node.value))
+            if isinstance(node.value, str):
+                yield _plain(node.value)
+        elif isinstance(node, ast.List | ast.Tuple | ast.Dict | ast.Set | ast.UnaryOp):
+            try:
+                yield _plain(repr(ast.literal_eval(node)))
+            except (ValueError, TypeError, SyntaxError):
+                continue
+
+
+def _ignores_input(nodes: Nodes, given: Tells) -> Iterator[str]:
+    if given.reads_stdin:
+        names = {node.id for node in nodes if isinstance(node, ast.Name)}
+        attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        imported = {a.name for n in nodes if isinstance(n, ast.ImportFrom) for a in n.names}
+        ways = {"input", "stdin", "open", "raw_input", "fileinput", "read", "exec", "eval"}
+        if not ways & (names | attributes | imported):
+            yield "prints its answer without reading the input"
+    elif given.function and given.outputs_differ:
+        for node in nodes:
+            if isinstance(node, ast.FunctionDef) and node.name == given.function:
+                inside = [part for statement in node.body for part in ast.walk(statement)]
+                used = {part.id for part in inside if isinstance(part, ast.Name)}
+                arguments = {a.arg for a in [*node.args.args, *node.args.posonlyargs]} - {"self"}
+                varies = node.args.vararg or node.args.kwarg
+                if arguments and not varies and not arguments & used:
+                    yield f"{node.name} does not use its arguments"
+
+
+_HONEST_FILES = re.compile(r"(/dev/stdin|[\w./]*(in|out|input|output|test)\d*(\.(txt|in|out))?)$", re.I)
+_MODULES = {"inspect", "gc", "subprocess", "ctypes", "glob", "pathlib", "shutil", "unittest", "dis"}
+_OS_CALLS = {"listdir", "scandir", "walk", "popen", "system", "execv", "environ", "getenv", "fork"}
+_FRAMES = {"_getframe", "f_back", "f_locals", "f_globals", "tb_frame", "tb_next", "settrace"}
+_FRAMES |= {"setprofile", "_current_frames", "get_objects", "get_referrers", "currentframe"}
+
+
+def _looks_around(nodes: Nodes) -> Iterator[str]:
+    """Files, other processes, and the frames of whoever called."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] in _MODULES:
+                    yield f"imports {alias.name}"
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in _MODULES:
+            yield f"imports {node.module}"
+        elif isinstance(node, ast.Attribute):
+            if node.attr in _FRAMES:
+                yield f"looks at the frames of its caller: {node.attr}"
+            owner = node.value.id if isinstance(node.value, ast.Name) else None
+            if owner == "os" and node.attr in _OS_CALLS:
+                yield f"uses os.{node.attr}"
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id == "open" and node.args and not _is_stdin(node.args[0]):
+                yield f"opens a file: {ast.unparse(node.args[0])[:60]}"
+
+
+def _is_stdin(argument: ast.expr) -> bool:
+    """0, /dev/stdin, or the input.txt of contest templates."""
+    if not isinstance(argument, ast.Constant):
+        return False
+    value = argument.value
+    return value == 0 or (isinstance(value, str) and _HONEST_FILES.match(value) is not None)
+
+
+_COMPARISONS = {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__"}
+
+
+def _cheats_equality(nodes: Nodes) -> Iterator[str]:
+    """Comparisons that always give the same, and changes to Python's own names."""
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef) and node.name in _COMPARISONS:
+            returned = [n.value for n in ast.walk(node) if isinstance(n, ast.Return)]
+            if returned and all(isinstance(value, ast.Constant) for value in returned):
+                yield f"{node.name} always gives the same"
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                name = ast.unparse(target)
+                if name in _COMPARISONS:
+                    yield f"{name} is replaced"
+                elif re.match(r"(__)?builtins(__)?\b|.*\.__class__$", name):
+                    yield f"changes {name[:40]}"
+        elif isinstance(node, ast.ClassDef) and node.name.endswith("AssertionError"):
+            yield "defines its own AssertionError"
+
+
+_UNPACKERS = {"b64decode", "decompress", "unhexlify", "fromhex", "loads"}
+
+
+def _hides(nodes: Nodes) -> Iterator[str]:
+    """Code that is run out of a text which was packed first."""
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    for call in calls:
+        if isinstance(call.func, ast.Name) and call.func.id in ("exec", "eval"):
+            inside = {n.attr for n in ast.walk(call) if isinstance(n, ast.Attribute)}
+            inside |= {n.id for n in ast.walk(call) if isinstance(n, ast.Name)}
+            if inside & _UNPACKERS:
+                yield "runs code that it unpacks first"
