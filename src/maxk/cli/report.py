@@ -91,9 +91,10 @@ class Report:
 
     def serve(self) -> None:
         from maxk.report import Findings, gather
+        from maxk.report.gather import named
         from maxk.report.watch import Watched, serve
 
-        folders = [Path(given.rpartition("=")[2]) for given in self.runs]
+        folders = [named(given)[1] for given in self.runs]
 
         def build(version: int) -> str:
             return self.page(Findings(gather(self.runs, live=True)), version)

@@ -299,11 +299,16 @@ def training(run: RunData) -> str:
     (first, last), n = parts, group_size(run)
     done = "" if run.finished else " so far"
     return (
-        f"In {run.name} the mean reward of a sample went{done} from {_ends(first.one)} in steps "
-        f"{first.steps[0]} to {first.steps[1]} to {_ends(last.one)} in steps {last.steps[0]} to "
-        f"{last.steps[1]}. The best of {n} samples went from {_ends(first.best)} to "
-        f"{_ends(last.best)}, on the problems of those steps, which are not the same ones."
+        f"In {run.name} the mean reward of a sample went{done} from {_ends(first.one)} in "
+        f"{_steps(first)} to {_ends(last.one)} in {_steps(last)}. The best of {n} samples went from "
+        f"{_ends(first.best)} to {_ends(last.best)}, on the problems of those steps, which are not "
+        "the same ones."
     )
+
+
+def _steps(part: Part) -> str:
+    first, last = part.steps
+    return f"step {first}" if first == last else f"steps {first} to {last}"
 
 
 def _ends(figure: tuple[float, float, float]) -> str:

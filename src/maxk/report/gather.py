@@ -106,13 +106,12 @@ def gather(given: Sequence[str | Path], live: bool = False) -> Gathered:
     tasks: dict[str, Task] = {}
     missing: list[str] = []
     for each in given:
-        name, equals, folder = str(each).rpartition("=")
-        name = name if equals else Path(folder).resolve().name
+        name, folder = named(each)
         if any(run.name == name for run in runs):
             raise ValueError(f"two runs are called {name!r}; name them: NAME=FOLDER")
         try:
             kind = Run.open(folder).kind
-            run, found = (_sampled if kind == "sample" else _trained)(Path(folder), name)
+            run, found = (_sampled if kind == "sample" else _trained)(folder, name)
         except (ValueError, OSError) as error:
             if not live:
                 raise
@@ -126,6 +125,18 @@ def gather(given: Sequence[str | Path], live: bool = False) -> Gathered:
     if sampled:
         refuse_other_settings(sampled)
     return Gathered(runs, tasks, missing)
+
+
+def named(given: str | Path) -> tuple[str, Path]:
+    """The name and the folder of a run that is given as FOLDER or NAME=FOLDER.
+
+    >>> named("ours=runs/7")
+    ('ours', PosixPath('runs/7'))
+    """
+    name, equals, folder = str(given).partition("=")
+    if not equals or Path(given).is_dir():
+        return Path(given).resolve().name, Path(given)
+    return name, Path(folder)
 
 
 # --- sampling runs -------------------------------------------------------------------------------

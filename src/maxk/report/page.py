@@ -35,6 +35,7 @@ class Shown:
     numbers: Numbers
     caption: str = ""
     svg: str = ""
+    links: tuple[str, ...] = ()  # one per row, where rows are problems
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def page(
         undefined=jinja2.StrictUndefined,
     )
     return templates.get_template("page.html").render(
-        title=" → ".join(run.name for run in gathered.runs) or "no run yet",
+        title=_title(gathered),
         policy=policy(script, css, live=version is not None),
         css=css,
         script=script,
@@ -132,6 +133,12 @@ def json_in_html(data: Any) -> str:
     return text
 
 
+def _title(gathered: Gathered) -> str:
+    """base → ours, train: what is compared, and what else there is."""
+    compared = " → ".join(run.name for run in gathered.sampled)
+    return ", ".join(filter(None, [compared, *(run.name for run in gathered.trained)])) or "no run yet"
+
+
 # --- what stands where ---------------------------------------------------------------------------
 
 
@@ -154,7 +161,9 @@ def _sections(found: Findings) -> list[Section]:
         why = [] if known else ["No entropies are stored: the back end of these runs does not give them."]
         if known and len(sampled) > 1:
             why = ["A distribution that moves to the left is a model that is surer and varies less."]
-        sections.append(Section("entropy", "Entropy", "How sure the model is", why, known))
+        variety = [Shown("Different completions of a problem", _variety(sampled))]
+        title = "How sure the model is"
+        sections.append(Section("entropy", "Entropy", title, why, known, variety))
     if trained:
         curves = figures.get("training", [])
         why = [] if curves else ["Nothing has been logged yet."]
@@ -185,14 +194,16 @@ def _where(found: Findings, moves: list[Shown]) -> Section:
             f"{each.before} never solved."
         )
         if lost:
+            surest = sorted(lost, key=lambda m: m.chance)[:12]
             rows = [
-                (m.problem, f"{m.before:.3f}", f"{m.after:.3f}", f"{m.chance:.3f}")
-                for m in sorted(lost, key=lambda m: m.chance)[:12]
+                (m.problem, f"{m.before:.3f}", f"{m.after:.3f}", f"{m.chance:.3f}") for m in surest
             ]
             more = f", the {len(rows)} surest of {len(lost)}" if len(lost) > len(rows) else ""
             columns = ("problem", each.before, each.after, "chance if nothing changed")
-            numbers = Numbers(columns, tuple(rows))
-            tables.append(Shown(f"No longer reached by {each.after}{more}", numbers))
+            place = {task: i for i, task in enumerate(found.gathered.tasks)}
+            links = tuple(f"#/{place[m.problem]}/0/0" for m in surest)
+            title = f"No longer reached by {each.after}{more}"
+            tables.append(Shown(title, Numbers(columns, tuple(rows)), links=links))
     levels = _by_difficulty(found)
     if levels.rows:
         tables.append(Shown("By difficulty", levels))
@@ -221,38 +232,58 @@ def _by_difficulty(found: Findings) -> Numbers:
 def _changes(effects: Sequence[Effect]) -> Numbers:
     rows = [
         (
-            *(each.after, str(change.k), f"{change.before:.3f}", f"{change.after:.3f}"),
-            f"{change.value:+.3f} ({change.low:+.3f} to {change.high:+.3f})",
+            *(str(change.k), each.after, f"{change.before:.3f}", f"{change.after:.3f}"),
+            _minus(f"{change.value:+.3f} ({change.low:+.3f} to {change.high:+.3f})"),
             f"{change.p:.2g}",
         )
         for each in effects
         for change in each.changes
     ]
-    return Numbers(("run", "k", "before", "after", "difference, 95 % interval", "p"), tuple(rows))
+    return Numbers(("k", "run", "before", "after", "difference, 95 % interval", "p"), tuple(rows))
+
+
+def _minus(text: str) -> str:
+    """With a minus that is as wide as the plus."""
+    return text.replace("-", "−")  # noqa: RUF001
 
 
 def _costs(runs: Sequence[RunData]) -> Numbers:
-    columns = ("run", "completions", "tokens", "a completion", "cut off", "no program")
-    columns += ("CPU s of judging", "ms a completion", "timed out")
-    rows = []
+    """A column per run."""
+    rows: dict[str, list[str]] = {}
     for run in runs:
         samples = [sample for each in run.samples.values() for sample in each]
         n, tokens = max(len(samples), 1), sum(sample.tokens or 0 for sample in samples)
         known = any(sample.tokens is not None for sample in samples)
-        rows.append(
-            (
-                run.name,
-                f"{len(samples):,}",
-                f"{tokens:,}" if known else "",
-                f"{tokens / n:.1f}" if known else "",
-                f"{sum(sample.cut for sample in samples) / n:.1%}" if known else "",
-                f"{sum(sample.status == 'no program' for sample in samples) / n:.1%}",
-                f"{run.judge_seconds:,.1f}",
-                f"{1000 * run.judge_seconds / n:.1f}",
-                f"{sum('T' in sample.fates for sample in samples) / n:.1%}",
-            )
-        )
-    return Numbers(columns, tuple(rows))
+        figures = {
+            "completions": f"{len(samples):,}",
+            "tokens": f"{tokens:,}" if known else "",
+            "tokens of a completion": f"{tokens / n:.1f}" if known else "",
+            "cut off at the limit": f"{sum(s.cut for s in samples) / n:.1%}" if known else "",
+            "without a program": f"{sum(s.status == 'no program' for s in samples) / n:.1%}",
+            "timed out in a test": f"{sum('T' in s.fates for s in samples) / n:.1%}",
+            "CPU seconds of judging": f"{run.judge_seconds:,.1f}",
+            "CPU ms of judging, a completion": f"{1000 * run.judge_seconds / n:.2f}",
+        }
+        for name, figure in figures.items():
+            rows.setdefault(name, []).append(figure)
+    columns = ("", *(run.name for run in runs))
+    return Numbers(columns, tuple((name, *cells) for name, cells in rows.items() if any(cells)))
+
+
+def _variety(runs: Sequence[RunData]) -> Numbers:
+    """How many of the completions of a problem are different, letter by letter."""
+    rows = []
+    for run in runs:
+        shares = []
+        for passing in (False, True):
+            groups = [
+                [s.completion for s in samples if s.passed or not passing]
+                for samples in run.samples.values()
+            ]
+            different = sum(len(set(group)) for group in groups)
+            shares.append(f"{different / max(sum(map(len, groups)), 1):.1%}")
+        rows.append((run.name, *shares))
+    return Numbers(("run", "of all completions", "of those that pass"), tuple(rows))
 
 
 def _tiles(found: Findings) -> list[dict[str, str]]:
@@ -263,8 +294,8 @@ def _tiles(found: Findings) -> list[dict[str, str]]:
     tiles = [
         {
             "name": f"max@{change.k}, {each.after} − {each.before}",
-            "value": f"{change.value:+.3f}".replace("-", "−"),
-            "detail": f"{change.low:+.3f} to {change.high:+.3f}, 95 % interval".replace("-", "−"),
+            "value": _minus(f"{change.value:+.3f}"),
+            "detail": _minus(f"{change.low:+.3f} to {change.high:+.3f}, 95 % interval"),
         }
         for change in (each.changes[0], each.changes[-1])
     ]

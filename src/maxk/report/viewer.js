@@ -129,9 +129,10 @@ function drawTests(columns, i) {
     const reason = got[number] ?? "";
     const verdict = element("td", { class: letter === "P" ? "P" : "F" }, letter ? FATES[letter] : "not run");
     const value = reason.replace(/^got /, "");
-    const cells = input === null ? [value] : [input, expected, letter === "P" ? "as expected" : value || unknown(columns, i, letter)];
-    return element("tr", {}, element("td", {}, String(number + 1)), verdict,
-      ...cells.map((text) => write(element("td", { class: "value" }), text)));
+    const said = letter === "P" ? "the same" : unknown(columns, i, letter);
+    const last = value ? write(element("td", { class: "value" }), value) : element("td", { class: "same" }, said);
+    const given = input === null ? [] : [input, expected].map((text) => write(element("td", { class: "value" }), text));
+    return element("tr", {}, element("td", {}, String(number + 1)), verdict, ...given, last);
   });
   const names = tests.length ? ["", "verdict", "input", "expected", "got"] : ["", "verdict", "got"];
   const head = element("tr", {}, ...names.map((name) => element(name ? "th" : "td", name ? { scope: "col" } : {}, name)));
