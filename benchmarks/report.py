@@ -47,7 +47,9 @@ DETOURS = [
 
 def rewritten(program: str, chance: random.Random) -> str:
     """The program as another sample of the same model might have it; not necessarily right."""
-    own = sorted(set(re.findall(r"\b[a-z_]\w*\b", program)) - set(keyword.kwlist) - set(dir(__builtins__)))
+    own = sorted(
+        set(re.findall(r"\b[a-z_]\w*\b", program)) - set(keyword.kwlist) - set(dir(__builtins__))
+    )
     names = {name: chance.choice(NAMES) for name in own if len(name) < 7 and chance.random() < 0.5}
     lines = re.sub(r"\b[a-z_]\w*\b", lambda m: names.get(m[0], m[0]), program).split("\n")
     out = []
@@ -77,7 +79,9 @@ def write_run(folder: Path, seed: int, lift: float) -> None:
             **{
                 **{name: getattr(old, name) for name in ("entry_point", "reference", "examples")},
                 "id": f"made up/{i:03d}",
-                "statement": old.statement + "\n\n" + " ".join(chance.choices(WORDS.split(), k=120)),
+                "statement": old.statement
+                + "\n\n"
+                + " ".join(chance.choices(WORDS.split(), k=120)),
                 "tests": (list(old.tests) * TESTS)[:TESTS],
                 "difficulty": ("easy", "medium", "hard")[i % 3],
             }
@@ -107,7 +111,9 @@ def write_run(folder: Path, seed: int, lift: float) -> None:
             verdicts.append(verdict_row(problem.id, sample, Verdict(tuple(fates), "A"), "A"))
     for part, start in enumerate(range(0, len(completions), PART)):
         some = slice(start, start + PART)
-        run.write("completions", f"{part:06d}", pa.Table.from_pylist(completions[some], COMPLETIONS))
+        run.write(
+            "completions", f"{part:06d}", pa.Table.from_pylist(completions[some], COMPLETIONS)
+        )
         run.write("verdicts", f"{part:06d}", pa.Table.from_pylist(verdicts[some], VERDICTS))
 
 
@@ -115,7 +121,9 @@ def _fate(chance: random.Random, rate: float) -> TestResult:
     if chance.random() < rate ** (1 / 4):
         return TestResult(Status.PASSED, "", 0.001)
     if chance.random() < 0.1:
-        return TestResult(Status.RUNTIME_ERROR, f"ValueError at line {chance.randint(1, 20)}", 0.001)
+        return TestResult(
+            Status.RUNTIME_ERROR, f"ValueError at line {chance.randint(1, 20)}", 0.001
+        )
     return TestResult(Status.WRONG_ANSWER, f"got {chance.randint(-99, 999)}", 0.001)
 
 
@@ -144,7 +152,9 @@ def measure(out: Path, *command: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--keep", type=Path)
     keep = parser.parse_args().keep
     with tempfile.TemporaryDirectory() as temporary:

@@ -32,6 +32,7 @@ def sampled(
     text: Any = None,
     problems: Mapping[str, Problem] | None = None,
     entropy: float | None = 0.5,
+    got: str = "got 5",
     **settings: Any,
 ) -> Path:
     """A sampling run. passes[problem][sample] is how many of the four tests pass."""
@@ -60,7 +61,7 @@ def sampled(
                     "entropy": None if entropy is None else entropy + sample / 100,
                 }
             )
-            verdicts.append(verdict_row(name, sample, verdict(count), "A"))
+            verdicts.append(verdict_row(name, sample, verdict(count, got=got), "A"))
     # Samples come in whatever order they are done.
     run.write("completions", "000000", pa.Table.from_pylist(completions[::-1], COMPLETIONS))
     run.write("verdicts", "000000", pa.Table.from_pylist(verdicts[::-1], VERDICTS))

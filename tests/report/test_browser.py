@@ -66,7 +66,9 @@ def opened(browser, report) -> Browser:
 
 
 def ids(browser: Browser) -> list[str]:
-    return browser.run("[...document.querySelectorAll('#table tbody th a')].map(a => a.textContent)")
+    return browser.run(
+        "[...document.querySelectorAll('#table tbody th a')].map(a => a.textContent)"
+    )
 
 
 def text(browser: Browser, selector: str) -> str:
@@ -92,7 +94,8 @@ def test_the_page_opens_from_disk_without_a_complaint_and_loads_nothing(opened, 
 
 
 def test_columns_sort_both_ways_and_say_so(opened):
-    click = "[...document.querySelectorAll('#table thead button')].find(b => b.textContent === '{}').click()"
+    heads = "[...document.querySelectorAll('#table thead button')]"
+    click = heads + ".find(b => b.textContent === '{}').click()"
     opened.run(click.format("Problem"))
     assert ids(opened) == ["alpha", "beta", "delta", "gamma", "train/0", "train/1"]
     opened.run(click.format("base"))
@@ -120,7 +123,10 @@ def test_a_sample_opens_from_the_table_with_its_program_and_tests(opened):
     assert text(opened, "#viewer-title") == "gamma"
     assert text(opened, "#statement") == "Double it."
     assert text(opened, "#program") == "print(1)  # 0"
-    assert text(opened, "#facts") == "Sample 1 of 4 · wrong answer · 1 of 4 tests · reward 0.25 · 10 tokens"
+    assert (
+        text(opened, "#facts")
+        == "Sample 1 of 4 · wrong answer · 1 of 4 tests · reward 0.25 · 10 tokens"
+    )
     rows = opened.run("[...document.querySelectorAll('#tests tbody tr')].map(r => r.innerText)")
     assert rows[0].split("\t") == ["1", "passed", "3", "6", "the same"]
     assert rows[1].split("\t") == ["2", "wrong answer", "-1", "-2", "5"]
@@ -128,13 +134,22 @@ def test_a_sample_opens_from_the_table_with_its_program_and_tests(opened):
 
 def test_the_program_is_highlighted(opened):
     show(opened, "#/0/0/0")
-    kinds = opened.run("[...document.querySelectorAll('#program .line span')].map(s => [s.className, s.textContent])")
+    kinds = opened.run(
+        "[...document.querySelectorAll('#program .line span')]"
+        ".map(s => [s.className, s.textContent])"
+    )
     assert kinds == [["b", "print"], ["n", "4"], ["c", "# 0"]]
 
 
 def test_arrow_keys_walk_through_the_samples(opened):
     show(opened, "#/0/0/0")
-    for key, expected in [("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("ArrowLeft", 0), ("ArrowLeft", 0)]:
+    for key, expected in [
+        ("ArrowRight", 1),
+        ("ArrowRight", 2),
+        ("ArrowLeft", 1),
+        ("ArrowLeft", 0),
+        ("ArrowLeft", 0),
+    ]:
         opened.press(key)
         opened.until(f"viewer.sample === {expected}")
     choose(opened, "which", "passing")
@@ -152,7 +167,9 @@ def test_two_samples_are_compared_line_by_line(opened):
     opened.press("p")
     opened.press("ArrowLeft")
     opened.until("viewer.sample === 0")
-    marks = opened.run("[...document.querySelectorAll('#program .line')].map(l => l.dataset.mark + l.textContent)")
+    marks = opened.run(
+        "[...document.querySelectorAll('#program .line')].map(l => l.dataset.mark + l.textContent)"
+    )
     assert marks == ["-print(4)  # 1", "+print(1)  # 0"]
 
 
@@ -176,7 +193,8 @@ def test_the_difference_is_the_shortest(opened, before, after, expected):
         ("s = 'it\\'s' # no", [["s", "'it\\'s'"], ["c", "# no"]]),
         ('"""a\nb""" + 1', [["s", '"""a'], ["s", 'b"""'], ["n", "1"]]),
         ("'open\nx = 0x1F", [["s", "'open"], ["n", "0x1F"]]),
-        ("rb'#' if None else 1e-3", [["s", "rb'#'"], ["k", "if"], ["b", "None"], ["k", "else"], ["n", "1e-3"]]),
+        ("rb'#' or None", [["s", "rb'#'"], ["k", "or"], ["b", "None"]]),
+        ("1e-3 + 1_0.5j", [["n", "1e-3"], ["n", "1_0.5j"]]),
     ],
 )  # fmt: skip
 def test_python_is_told_apart(opened, program, kinds):
@@ -185,7 +203,7 @@ def test_python_is_told_apart(opened, program, kinds):
 
 
 def test_highlighting_loses_no_character_and_no_time(opened):
-    nasty = "\"\"\"\\" * 5000 + "'" * 5001 + "r" * 5000 + "1_" * 5000 + "\\\n" * 500
+    nasty = '"""\\' * 5000 + "'" * 5001 + "r" * 5000 + "1_" * 5000 + "\\\n" * 500
     call = f"highlighted({json.dumps(nasty)}).map(l => l.map(t => t[1]).join('')).join('\\n')"
     assert opened.run(call) == nasty
 
@@ -194,7 +212,10 @@ def test_training_samples_show_weight_and_ratio(opened):
     number = opened.run("ROWS.find(row => row.id === 'train/1').number")
     show(opened, f"#/{number}/2/5")
     rows = opened.run("[...document.querySelectorAll('#training tbody tr')].map(r => r.innerText)")
-    assert [row.split("\t") for row in rows] == [["1", "0.25", "1.000", "0"], ["2", "-0.125", "1.649", "0.5"]]
+    assert [row.split("\t") for row in rows] == [
+        ["1", "0.25", "1.000", "0"],
+        ["2", "-0.125", "1.649", "0.5"],
+    ]
     assert "sampled at step 1" in text(opened, "#facts")
 
 
@@ -210,7 +231,9 @@ def test_hostile_text_stays_text(browser, tmp_path):
         return texts[names.index(name)] + "\n" * sample
 
     passes = {name: [4, 0] for name in names}
-    folder = sampled(tmp_path / "<img src=x onerror=hacked=1>", passes, completion, problems)
+    folder = sampled(
+        tmp_path / "<img src=x onerror=hacked=1>", passes, completion, problems, got=HOSTILE[2]
+    )
     html = page(Findings(gather([folder])))
     path = tmp_path / "report.html"
     path.write_text(html, "utf-8", "replace")
@@ -225,11 +248,13 @@ def test_hostile_text_stays_text(browser, tmp_path):
     assert browser.requests == [f"file://{path}"]
     assert browser.run("document.querySelectorAll('script').length") == 2
     assert browser.run("document.querySelectorAll('img, iframe, base, link, object').length") == 0
-    assert "U+202E" in browser.run("document.body.textContent")
+    show(browser, "#/15/0/1")
+    assert "U+202EU+2066" in text(browser, "#program")
+    assert text(browser, "#tests tr td:last-child") == HOSTILE[2]
 
 
 def test_the_policy_stops_script_that_got_in(browser, report):
-    """Were there a hole, the policy is behind it: inline script, handlers, and loading are refused."""
+    """Were there a hole, the policy is behind it: script, handlers and loading are refused."""
     browser.open("about:blank")
     browser.open(report)
     browser.run(
@@ -238,7 +263,9 @@ def test_the_policy_stops_script_that_got_in(browser, report):
         "const i = document.createElement('img'); i.setAttribute('onerror', 'window.hacked = 1');"
         "i.src = 'http://evil.invalid/x.png'; document.body.append(i)"
     )
-    assert browser.run("new Promise(done => setTimeout(() => done(window.hacked === undefined), 200))")
+    assert browser.run(
+        "new Promise(done => setTimeout(() => done(window.hacked === undefined), 200))"
+    )
     assert len([line for line in browser.console if "Content Security Policy" in line]) >= 2
 
 
@@ -269,7 +296,9 @@ def test_axe_finds_nothing_serious(opened, where, dark):
             choose(opened, "other", opened.run("byId('other').options[1]?.value ?? ''"))
         opened.run("document.querySelectorAll('details').forEach(d => { d.open = true })")
         opened.run(AXE.read_text())
-        found = opened.run("axe.run().then(r => r.violations.map(v => [v.impact, v.id, v.nodes[0].html]))")
+        found = opened.run(
+            "axe.run().then(r => r.violations.map(v => [v.impact, v.id, v.nodes[0].html]))"
+        )
         assert [each for each in found if each[0] in ("serious", "critical")] == []
     finally:
         opened.dark(False)
@@ -277,17 +306,21 @@ def test_axe_finds_nothing_serious(opened, where, dark):
 
 def test_a_live_page_follows_its_run(browser, tmp_path):
     folder = trained(tmp_path / "live", steps=2, finished=False)
-    watched = Watched([folder], lambda number: page(Findings(gather([folder], live=True)), version=number))
+    watched = Watched(
+        [folder], lambda number: page(Findings(gather([folder], live=True)), version=number)
+    )
     assert watched.look()
     with server(watched) as serving:
         thread = threading.Thread(target=serving.serve_forever, args=(0.05,))
         thread.start()
         try:
-            browser.open(f"http://127.0.0.1:{serving.server_address[1]}/")
+            browser.open(f"http://127.0.0.1:{serving.server_port}/")
             assert "step 2, not finished" in text(browser, ".runs")
             add_step(Run.open(folder), 2)
             assert watched.look()
-            browser.until("document.querySelector('.runs')?.textContent.includes('step 3')", seconds=10)
+            browser.until(
+                "document.querySelector('.runs')?.textContent.includes('step 3')", seconds=10
+            )
             assert browser.console == []
         finally:
             serving.shutdown()

@@ -4,12 +4,13 @@ import io
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from maxk.report.figures import FAINT, INK, MUTED, Figure
+from maxk.report.look import FAINT, INK, MUTED, Figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn
+    from matplotlib.typing import RcKeyType
 
 _SVG, _LINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _RC: dict[str, Any] = {
@@ -90,7 +91,8 @@ def _drawn(figure: Figure, form: str, titled: bool) -> bytes:
     except ImportError:
         raise ImportError("figures need matplotlib: pip install 'maxk[report]'") from None
 
-    with mpl.rc_context(_RC | {"svg.hashsalt": figure.name}):
+    salted = cast("dict[RcKeyType, Any]", _RC | {"svg.hashsalt": figure.name})
+    with mpl.rc_context(salted):
         drawing: Drawn = Drawing(figsize=_INCHES, layout="constrained")
         axes = drawing.subplots()
         figure.draw(axes)

@@ -167,7 +167,7 @@ def crossing(before: Sequence[np.ndarray], after: Sequence[np.ndarray]) -> Cross
     True
     """
     n = min(len(row) for row in [*before, *after])
-    ks = sorted({int(round(k)) for k in np.geomspace(1, n, _DENSE)})
+    ks = sorted({round(float(k)) for k in np.geomspace(1, n, _DENSE)})
     gap_PK = scores(after, ks) - scores(before, ks)
     found = _crossings(gap_PK.mean(0)[None], np.array(ks))[0]
     if np.isnan(found):
@@ -262,7 +262,8 @@ def _interval(change: Change) -> str:
 
 
 def _signed(change: Change) -> str:
-    return f"{change.value:+.3f}, 95 % interval {change.low:+.3f} to {change.high:+.3f}"
+    text = f"{change.value:+.3f}, 95 % interval {change.low:+.3f} to {change.high:+.3f}"
+    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def _crossing_clause(found: Effect) -> str:
@@ -300,9 +301,9 @@ def training(run: RunData) -> str:
     done = "" if run.finished else " so far"
     return (
         f"In {run.name} the mean reward of a sample went{done} from {_ends(first.one)} in "
-        f"{_steps(first)} to {_ends(last.one)} in {_steps(last)}. The best of {n} samples went from "
-        f"{_ends(first.best)} to {_ends(last.best)}, on the problems of those steps, which are not "
-        "the same ones."
+        f"{_steps(first)} to {_ends(last.one)} in {_steps(last)}. The best of {n} samples went "
+        f"from {_ends(first.best)} to {_ends(last.best)}, on the problems of those steps, which "
+        "are not the same ones."
     )
 
 

@@ -5,7 +5,7 @@ written, or was copied from another machine, is read the same way.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -147,8 +147,7 @@ def _sampled(folder: Path, name: str) -> tuple[RunData, list[Task]]:
     run = Run.open(folder)
     columns = ["problem", "sample", "completion", "tokens", "finish"]
     texts = {
-        (row["problem"], row["sample"]): row
-        for row in run.read("completions", columns).to_pylist()
+        (row["problem"], row["sample"]): row for row in run.read("completions", columns).to_pylist()
     }
     samples: dict[str, list[tuple[int, Sample]]] = {problem: [] for problem in stored.rewards}
     seconds = 0.0
@@ -276,4 +275,4 @@ def _environment(run: Run) -> dict[str, Any]:
         found = json.loads(lines[-1])
     except (OSError, ValueError, IndexError):
         return {}
-    return found if isinstance(found, Mapping) else {}
+    return found if isinstance(found, dict) else {}

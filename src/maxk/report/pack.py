@@ -17,10 +17,11 @@ from itertools import groupby
 from typing import Any
 
 from maxk.records import AssertTest, CallTest, Status, StdinTest, Test
-from maxk.report.gather import Gathered, RunData, Sample, Task
+from maxk.report.gather import LETTERS, Gathered, RunData, Sample, Task
 from maxk.report.suspicious import Tells, flags, tells, worth_parsing
 from maxk.verify.extract import program_of
 
+_LETTER_OF = LETTERS | {"no program": "N"}
 SHOWN_TESTS = 8  # of a problem, with input and expected output
 TEXT = 240  # characters of an input, an output, or a value got
 STATEMENT = 6_000  # characters of a statement
@@ -78,7 +79,9 @@ def _pack(prepared: Sequence["_Prepared"], most: int | None) -> Packed:
         payloads=[deflated(payload) for payload in payloads],
         most=None if most is None or all(each.different <= most for each in prepared) else most,
         samples=sum(len(samples) for each in prepared for samples in each.samples.values()),
-        with_text=sum(text >= 0 for each in payloads for run in each["runs"] for text in run["text"]),
+        with_text=sum(
+            text >= 0 for each in payloads for run in each["runs"] for text in run["text"]
+        ),
         programs=sum(each.programs for each in prepared),
         kept=sum(len(payload["texts"]) for payload in payloads),
     )
@@ -144,10 +147,16 @@ class _Prepared:
             "text": cut(" ".join(self.task.statement.split()), 90),
             "difficulty": self.task.difficulty,
             "runs": {
-                i: [sum(s.passed for s in samples), len(samples), _round(max(s.reward for s in samples))]
+                i: [
+                    sum(s.passed for s in samples),
+                    len(samples),
+                    _round(max(s.reward for s in samples)),
+                ]
                 for i, samples in self.samples.items()
             },
-            "flagged": sum(s.completion in self.flags for each in self.samples.values() for s in each),
+            "flagged": sum(
+                s.completion in self.flags for each in self.samples.values() for s in each
+            ),
         }
 
     def payload(self, most: int | None) -> dict[str, Any]:
@@ -176,32 +185,42 @@ class _Prepared:
     def _columns(
         self, run: int, samples: Sequence[Sample], place: dict[str, int], fates: dict[str, int]
     ) -> dict[str, Any]:
+        """The samples of a run. What follows from the fates of the tests is not written again."""
+        text = [place.get(sample.completion, -1) for sample in samples]
+        fate = [fates.setdefault(run_lengths(s.fates), len(fates)) for s in samples]
         got = {
-            j: reasons
-            for j, sample in enumerate(samples)
-            if sample.completion in place and (reasons := self._got(sample))
+            f"{t}/{f}": reasons
+            for sample, t, f in zip(samples, text, fate, strict=True)
+            if t >= 0 and any(reasons := self._got(sample))
         }
         columns: dict[str, Any] = {
             "run": run,
-            "status": [sample.status for sample in samples],
-            "reward": [_round(sample.reward) for sample in samples],
-            "text": [place.get(sample.completion, -1) for sample in samples],
-            "fate": [fates.setdefault(run_lengths(s.fates), len(fates)) for s in samples],
+            "status": "".join(_LETTER_OF.get(sample.status, "N") for sample in samples),
+            "text": text,
+            "fate": fate,
             "got": got,
             "flags": {j: f for j, s in enumerate(samples) if (f := self.flags.get(s.completion))},
         }
+        if any(abs(sample.reward - passed_share(sample.fates)) > 1e-9 for sample in samples):
+            columns["reward"] = [_round(sample.reward) for sample in samples]
         if any(sample.tokens is not None for sample in samples):
-            columns["tokens"] = [sample.tokens for sample in samples]
+            kept = zip(samples, text, strict=True)
+            columns["tokens"] = [sample.tokens if t >= 0 else None for sample, t in kept]
         if any(sample.step is not None for sample in samples):
             columns["step"] = [sample.step for sample in samples]
             columns["weights"] = [[_round(x) for x in sample.weights] for sample in samples]
             columns["ratios"] = [[_round(x) for x in sample.log_ratios] for sample in samples]
         return columns
 
-    def _got(self, sample: Sample) -> dict[int, str]:
-        """The reasons of the tests that are shown; of the first where none are."""
-        wanted = self.tests or range(SHOWN_TESTS)
-        return {i: cut(sample.reasons[i], TEXT) for i in wanted if i in sample.reasons}
+    def _got(self, sample: Sample) -> list[str]:
+        """What was got instead, or the error, in the tests that are shown; or in the first."""
+        wanted = self.tests or range(min(SHOWN_TESTS, len(sample.fates)))
+        return [cut(sample.reasons.get(i, "").removeprefix("got "), TEXT) for i in wanted]
+
+
+def passed_share(fates: str) -> float:
+    """Of the tests; the reward, unless training made it all or nothing."""
+    return fates.count("P") / len(fates) if fates else 0.0
 
 
 @cache

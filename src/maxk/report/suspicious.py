@@ -2,8 +2,8 @@
 
 A flag is a reason to look, not a verdict. The verifier already stops forged results, so what passes
 by a trick here is rare; what it cannot stop is a program that has its tests by heart. Programs are
-parsed, never run. On 3,964 reference solutions of published benchmarks 0.2 % are flagged
-(docs/report.md), most of them because they really print a constant.
+parsed, never run. One of 5,738 reference solutions of published benchmarks is flagged, for opening
+a file (docs/report.md).
 
 `tells(tests)` is prepared once per problem and asked for every program of it:
 
@@ -98,7 +98,7 @@ def _plain(text: str) -> str:
 
 
 def _tells_something(inputs: Sequence[str]) -> bool:
-    """Whether seeing all of these in one program is more than chance: not 0, 1, yes and the like."""
+    """Whether seeing all of these in one program is more than chance: not 0, 1 or yes."""
     return any(len(text) >= 2 and text.lower() not in _TRIVIAL for text in inputs)
 
 
@@ -163,8 +163,8 @@ def _by_heart(nodes: Nodes, given: Tells) -> Iterator[str]:
     # A table of many entries is a way to solve a problem; one as long as the tests is not.
     if len(hits) >= 2 and 2 * len(hits) >= len(given.known) and len(constants) < 12 * len(hits):
         shown = repr(" ".join(sorted(hits[0].inputs))[:40])
-        total = len(given.known)
-        yield f"knows {len(hits)} of {total} tests by heart, such as {shown} with {hits[0].output[:40]}"
+        known = f"{len(hits)} of {len(given.known)} tests"
+        yield f"knows {known} by heart, such as {shown} with {hits[0].output[:40]}"
 
 
 def _constants(nodes: Nodes) -> Iterator[str]:
@@ -200,7 +200,9 @@ def _ignores_input(nodes: Nodes, given: Tells) -> Iterator[str]:
                     yield f"{node.name} does not use its arguments"
 
 
-_HONEST_FILES = re.compile(r"(/dev/stdin|[\w./]*(in|out|input|output|test)\d*(\.(txt|in|out))?)$", re.I)
+_HONEST_FILES = re.compile(
+    r"(/dev/stdin|[\w./]*(in|out|input|output|test)\d*(\.(txt|in|out))?)$", re.I
+)
 _MODULES = {"inspect", "gc", "subprocess", "ctypes", "glob", "pathlib", "shutil", "unittest", "dis"}
 _OS_CALLS = {"listdir", "scandir", "walk", "popen", "system", "execv", "environ", "getenv", "fork"}
 _FRAMES = {"_getframe", "f_back", "f_locals", "f_globals", "tb_frame", "tb_next", "settrace"}
@@ -222,9 +224,13 @@ def _looks_around(nodes: Nodes) -> Iterator[str]:
             owner = node.value.id if isinstance(node.value, ast.Name) else None
             if owner == "os" and node.attr in _OS_CALLS:
                 yield f"uses os.{node.attr}"
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            if node.func.id == "open" and node.args and not _is_stdin(node.args[0]):
-                yield f"opens a file: {ast.unparse(node.args[0])[:60]}"
+        elif isinstance(node, ast.Call) and _opens(node):
+            yield f"opens a file: {ast.unparse(node.args[0])[:60]}"
+
+
+def _opens(call: ast.Call) -> bool:
+    named = isinstance(call.func, ast.Name) and call.func.id == "open"
+    return named and bool(call.args) and not _is_stdin(call.args[0])
 
 
 def _is_stdin(argument: ast.expr) -> bool:

@@ -19,10 +19,17 @@ const columnsOf = (run) => viewer.payload.runs.find((each) => each.run === run);
 const textOf = (columns, sample) => (columns.text[sample] < 0 ? null : viewer.payload.texts[columns.text[sample]]);
 const fateOf = (columns, sample) => viewer.payload.fates[columns.fate[sample]].replace(/(\d+)(.)/g, (_, n, c) => c.repeat(n));
 
+/** The reward; where it is not written it is the share of the tests passed. */
+function rewardOf(columns, i) {
+  if (columns.reward) return columns.reward[i];
+  const fates = fateOf(columns, i);
+  return fates ? Number(((fates.split("P").length - 1) / fates.length).toPrecision(4)) : 0;
+}
+
 const KINDS = [
   ["all", "all", () => true],
-  ["passing", "passing", (c, i) => c.status[i] === "passed"],
-  ["failing", "failing", (c, i) => c.status[i] !== "passed"],
+  ["passing", "passing", (c, i) => c.status[i] === "P"],
+  ["failing", "failing", (c, i) => c.status[i] !== "P"],
   ["kept", "with their program", (c, i) => c.text[i] >= 0],
   ["flagged", "flagged", (c, i) => c.flags[i] !== undefined],
 ];
@@ -30,8 +37,9 @@ const KINDS = [
 /** The numbers of the samples that are walked through. */
 function walked(columns) {
   const wanted = KINDS.find(([name]) => name === byId("which").value)[2];
-  const found = columns.status.map((_, i) => i).filter((i) => wanted(columns, i));
-  return found.length ? found : columns.status.map((_, i) => i);
+  const all = [...columns.status].map((_, i) => i);
+  const found = all.filter((i) => wanted(columns, i));
+  return found.length ? found : all;
 }
 
 function step(by) {
@@ -88,9 +96,9 @@ function drawSample(columns) {
   const passed = fateOf(columns, i).split("P").length - 1;
   const facts = [
     `Sample ${i + 1} of ${columns.status.length}`,
-    columns.status[i],
+    FATES[columns.status[i]],
     `${passed} of ${fateOf(columns, i).length} tests`,
-    `reward ${columns.reward[i]}`,
+    `reward ${rewardOf(columns, i)}`,
   ];
   if (columns.tokens?.[i] != null) facts.push(`${columns.tokens[i]} tokens`);
   if (columns.step) facts.push(`sampled at step ${columns.step[i]}`);
@@ -106,12 +114,12 @@ function drawSample(columns) {
 }
 
 function drawStrip(columns) {
-  const marks = columns.status.map((status, i) => {
-    const names = [status === "passed" ? "passed" : columns.reward[i] > 0 ? "part" : "failed"];
+  const marks = [...columns.status].map((status, i) => {
+    const names = [status === "P" ? "passed" : rewardOf(columns, i) > 0 ? "part" : "failed"];
     if (columns.text[i] < 0) names.push("bare");
     if (columns.flags[i]) names.push("flagged");
     if (i === viewer.sample) names.push("here");
-    const mark = element("i", { class: names.join(" "), title: `${i + 1}: ${status}` });
+    const mark = element("i", { class: names.join(" "), title: `${i + 1}: ${FATES[status]}` });
     mark.addEventListener("click", () => location.replace(place(viewer.problem, viewer.run, i)));
     return mark;
   });
@@ -122,13 +130,12 @@ function drawStrip(columns) {
 function drawTests(columns, i) {
   const { tests, test_count: count } = viewer.payload;
   const fates = fateOf(columns, i);
-  const got = columns.got[i] ?? {};
+  const got = columns.got[`${columns.text[i]}/${columns.fate[i]}`] ?? [];
   const known = tests.length ? tests : [...fates].slice(0, 8).map((_, number) => [number, null, null]);
-  const rows = known.map(([number, input, expected]) => {
+  const rows = known.map(([number, input, expected], place) => {
     const letter = fates[number];
-    const reason = got[number] ?? "";
+    const value = got[place] ?? "";
     const verdict = element("td", { class: letter === "P" ? "P" : "F" }, letter ? FATES[letter] : "not run");
-    const value = reason.replace(/^got /, "");
     const said = letter === "P" ? "the same" : unknown(columns, i, letter);
     const last = value ? write(element("td", { class: "value" }), value) : element("td", { class: "same" }, said);
     const given = input === null ? [] : [input, expected].map((text) => write(element("td", { class: "value" }), text));
@@ -162,7 +169,7 @@ function drawOthers(columns) {
   const before = select.value;
   const options = [element("option", { value: "" }, "nothing")];
   for (const each of viewer.payload.runs) {
-    const first = each.status.findIndex((status, i) => status === "passed" && each.text[i] >= 0);
+    const first = [...each.status].findIndex((status, i) => status === "P" && each.text[i] >= 0);
     if (first >= 0) options.push(write(element("option", { value: `${each.run}/${first}` }), `first pass of ${RUNS[each.run].name} (sample ${first + 1})`));
   }
   if (viewer.pinned) {

@@ -71,7 +71,7 @@ def server(watched: Watched, port: int = 0) -> ThreadingHTTPServer:
         server_version, sys_version = "maxk", ""
 
         def do_GET(self) -> None:
-            here = self.server.server_address[1]
+            here = serving.server_port
             if self.headers.get("Host") not in (f"{_ADDRESS}:{here}", f"localhost:{here}"):
                 self.answer(403, b"not served under this name\n", "text/plain")
             elif self.path.split("?")[0] == "/":
@@ -107,7 +107,8 @@ def server(watched: Watched, port: int = 0) -> ThreadingHTTPServer:
         def handle_error(self, request: object, client_address: object) -> None:
             pass  # a reader who left
 
-    return Server((_ADDRESS, port), Handler)
+    serving = Server((_ADDRESS, port), Handler)
+    return serving
 
 
 _NOT_YET = (
@@ -121,7 +122,7 @@ def serve(watched: Watched, port: int, say: Callable[[str], None]) -> None:
     with server(watched, port) as serving:
         thread = threading.Thread(target=watched.follow, name="maxk report", daemon=True)
         thread.start()
-        say(f"http://{_ADDRESS}:{serving.server_address[1]}/ until Ctrl-C")
+        say(f"http://{_ADDRESS}:{serving.server_port}/ until Ctrl-C")
         try:
             serving.serve_forever()
         except KeyboardInterrupt:

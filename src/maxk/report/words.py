@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maxk.evaluate import Point
-from maxk.report.figures import Figure, series
 from maxk.report.findings import Findings
 from maxk.report.gather import RunData
+from maxk.report.look import Figure
+from maxk.report.steps import series
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,7 +44,7 @@ def show(found: Findings, console: "Console") -> None:
         for name in found.evaluations:
             table.add_column(Text(printable(f"max@k {name}")), justify="right")
         for each in found.effects:
-            table.add_column(Text(printable(f"{each.after} − {each.before}")), justify="right")
+            table.add_column(Text(printable(f"{each.after} minus {each.before}")), justify="right")
         curves = [run.max for run in found.evaluations.values()]
         for k in _shared_ks(found):
             cells = [_with_interval(curve.at(k)) for curve in curves]
@@ -64,7 +65,11 @@ def show(found: Findings, console: "Console") -> None:
 def _training_lines(run: RunData) -> list[str]:
     """Sparklines of the metrics that tell a run's story."""
     lines = []
-    keys = [key for key in ("reward", "max_at/1", "max_at/8", "entropy", "groups/no_signal") if series(run.metrics, key)[1].size]
+    keys = [
+        key
+        for key in ("reward", "max_at/1", "max_at/8", "entropy", "groups/no_signal")
+        if series(run.metrics, key)[1].size
+    ]
     for key in keys:
         _, values = series(run.metrics, key)
         means = [float(part.mean()) for part in np.array_split(values, min(len(values), 40))]
@@ -95,11 +100,12 @@ def _settings(run: RunData) -> str:
     data, settings = run.config["data"], run.config["settings"]
     split = f" ({_markdown(data['split'])})" if data.get("split") else ""
     return (
-        f"{len(run.samples)} problems of {_markdown(data['name'])}{split}, {run.config['n']} samples "
-        f"each at temperature {settings['temperature']}, top-p {settings['top_p']}, up to "
-        f"{settings['max_tokens']} tokens; programs judged by unit tests in a sandbox. Estimates are "
-        "unbiased in the number of samples; intervals are 95 % bootstraps over problems, differences "
-        "paired by problem. Made with [maxk](https://arxiv.org/abs/2510.23393)."
+        f"{len(run.samples)} problems of {_markdown(data['name'])}{split}, {run.config['n']} "
+        f"samples each at temperature {settings['temperature']}, top-p {settings['top_p']}, up to "
+        f"{settings['max_tokens']} tokens; programs judged by unit tests in a sandbox. Estimates "
+        "are unbiased in the number of samples; intervals are 95 % bootstraps over problems, "
+        "differences paired by problem. Made with maxk ([arXiv 2510.23393]"
+        "(https://arxiv.org/abs/2510.23393))."
     )
 
 
