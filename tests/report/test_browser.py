@@ -211,7 +211,7 @@ def test_highlighting_loses_no_character_and_no_time(opened):
 def test_training_samples_show_weight_and_ratio(opened):
     number = opened.run("ROWS.find(row => row.id === 'train/1').number")
     show(opened, f"#/{number}/2/5")
-    rows = opened.run("[...document.querySelectorAll('#training tbody tr')].map(r => r.innerText)")
+    rows = opened.run("[...document.querySelectorAll('#weights tbody tr')].map(r => r.innerText)")
     assert [row.split("\t") for row in rows] == [
         ["1", "0.25", "1.000", "0"],
         ["2", "-0.125", "1.649", "0.5"],

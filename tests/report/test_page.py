@@ -56,6 +56,11 @@ def test_nothing_is_loaded_from_anywhere(html):
     assert "url(" not in (HERE / "page.css").read_text()
 
 
+def test_no_id_is_given_twice(html):
+    ids = [attributes["id"] for _, attributes in Tags(html).found if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
 def test_the_policy_is_strict_and_names_what_is_there(html):
     tags = Tags(html).found
     (policy,) = [a["content"] for _, a in tags if a.get("http-equiv") == "Content-Security-Policy"]

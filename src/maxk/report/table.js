@@ -20,7 +20,7 @@ const change = (row) => {
 };
 
 const COLUMNS = [{ name: "Problem", value: (row) => row.id, ascending: true }];
-if (ROWS.some((row) => row.difficulty)) COLUMNS.push({ name: "Difficulty", value: (row) => row.difficulty, ascending: true });
+if (ROWS.some((row) => row.difficulty)) COLUMNS.push({ name: "Difficulty", value: (row) => row.difficulty, ascending: true, aside: true });
 RUNS.forEach((run, i) => COLUMNS.push({ name: run.name, run: i, value: (row) => success(row, i) }));
 if (AFTER !== undefined) COLUMNS.push({ name: "Change", value: change, signed: true });
 if (ROWS.some((row) => row.flagged)) COLUMNS.push({ name: "Flagged", value: (row) => row.flagged, flags: true });
@@ -66,7 +66,7 @@ function cell(column, row) {
     const bar = element("i");
     bar.style.width = `${(100 * passed) / samples}%`;
     const link = element("a", { href: place(row.number, column.run, 0) },
-      `${passed} of ${samples}`, element("span", { class: "meter", "aria-hidden": "true" }, bar));
+      `${passed} of ${samples}`, element("span", { class: `meter r${column.run % 6}`, "aria-hidden": "true" }, bar));
     link.title = `best reward ${best}`;
     return element("td", {}, link);
   }
@@ -75,7 +75,7 @@ function cell(column, row) {
     return element("td", { class: value > 0 ? "up" : value < 0 ? "down" : "" }, text);
   }
   if (column.flags) return element("td", {}, value ? element("span", { class: "flag" }, String(value)) : "");
-  return write(element("td"), value);
+  return write(element("td", column.aside ? { class: "aside" } : {}), value);
 }
 
 function drawTable() {
@@ -106,7 +106,7 @@ function startTable() {
       table.sort = i;
       drawTable();
     });
-    return element("th", { scope: "col" }, button);
+    return element("th", column.aside ? { scope: "col", class: "aside" } : { scope: "col" }, button);
   });
   document.querySelector("#table thead").append(element("tr", {}, ...heads));
   byId("filter").append(...FILTERS.map(([name, text]) => element("option", { value: name }, text)));

@@ -204,7 +204,7 @@ function drawProgram(columns, i) {
 }
 
 function drawTraining(columns, i) {
-  const box = byId("training");
+  const box = byId("weights");
   box.replaceChildren();
   if (!columns.weights) return;
   box.append(element("h3", {}, "In training"));
