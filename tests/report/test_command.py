@@ -83,6 +83,10 @@ def test_half_a_run_is_refused_with_the_way_out(tmp_path):
     assert "run: maxk verify" in maxk(folder, code=1)
 
 
+def test_watching_what_is_no_run_is_a_mistake(tmp_path):
+    assert "is not a run: it has no config.toml" in maxk(tmp_path, "--watch", code=1)
+
+
 def test_watch_serves_and_ends_quietly(tmp_path):
     folder = trained(tmp_path / "t", finished=False)
     command = [sys.executable, "-u", "-m", "maxk", "report", str(folder), "--watch", "--port", "0"]

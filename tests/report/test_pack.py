@@ -1,14 +1,18 @@
 """What the page holds of the samples: all verdicts, and the programs that fit."""
 
 import base64
+import dataclasses
 import json
+import random
 import zlib
 from typing import Any
 
 import pytest
 
+from maxk.records import StdinTest
 from maxk.report import gather
 from maxk.report.pack import pack
+from maxk.verify import program_for
 from tests.report.runs import problem, sampled, trained
 
 MANY = 10**9
@@ -36,6 +40,16 @@ def test_everything_comes_back(tmp_path):
     assert (packed.samples, packed.with_text, packed.programs, packed.kept) == (8, 8, 8, 8)
 
 
+def test_lines_are_numbered_as_they_were_judged(tmp_path):
+    plain = problem("a")
+    granted = dataclasses.replace(plain, preamble="import math\nimport re\n")
+    for number, each in enumerate([plain, granted]):
+        data = gather([sampled(tmp_path / str(number), {"a": [4]}, problems={"a": each})])
+        judged = program_for(each, "```python\nprint(1)\n```")
+        expected = judged.split("\n").index("print(1)") + 1
+        assert unpacked(pack(data, MANY).payloads[0])["first_line"] == expected
+
+
 def test_the_same_text_is_stored_once_for_all_runs(tmp_path):
     runs = [sampled(tmp_path / name, {"a": [4, 4, 4]}, text=lambda *_: "print(1)") for name in "xy"]
     packed = pack(gather(runs), MANY)
@@ -44,8 +58,6 @@ def test_the_same_text_is_stored_once_for_all_runs(tmp_path):
 
 
 def test_a_small_budget_keeps_all_verdicts_and_says_what_is_left_out(tmp_path):
-    import random
-
     chance = random.Random(0)
     noise = [["".join(chance.choices("abcdefgh", k=400)) for _ in range(64)] for _ in range(6)]
     passes = {f"p{i}": [4] * 8 + [1] * 28 + [0] * 28 for i in range(6)}
@@ -78,8 +90,6 @@ def test_flagged_passes_come_first(tmp_path):
 
 
 def test_tests_at_which_samples_fail_are_the_ones_shown(tmp_path):
-    from maxk.records import StdinTest
-
     tests = [StdinTest(str(i), str(2 * i)) for i in range(30)]
     known = {"a": problem("a", tests=tests)}
     folder = sampled(tmp_path / "run", {"a": [4] * 4}, problems=known)

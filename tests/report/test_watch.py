@@ -9,7 +9,7 @@ import pytest
 
 from maxk.report import Findings, gather, page
 from maxk.report.watch import Watched, server
-from maxk.runs import Run
+from maxk.runs import Run, RunError
 from tests.report.runs import add_step, sampled, trained
 
 
@@ -104,6 +104,14 @@ def test_a_sampling_run_that_is_not_whole_is_noted_and_the_rest_shown(tmp_path):
     html = page(Findings(gather([half, folder], live=True)), version=1)
     assert "has completions without verdicts" in html
     assert "Reward" in html
+
+
+def test_a_folder_that_was_copied_in_part_is_noted(tmp_path):
+    half = sampled(tmp_path / "half", {"a": [4, 0]})
+    (half / "completions" / "000000.parquet").unlink()
+    with pytest.raises(RunError, match="verdicts without their completions"):
+        gather([half])
+    assert "verdicts without their completions" in gather([half], live=True).missing[0]
 
 
 def test_a_run_with_nothing_in_it_yet_is_a_page(tmp_path):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from maxk.cli.console import console
-from maxk.runs import write_whole
+from maxk.runs import Run, write_whole
 
 if TYPE_CHECKING:
     from maxk.report import Findings
@@ -95,6 +95,8 @@ class Report:
         from maxk.report.watch import Watched, serve
 
         folders = [named(given)[1] for given in self.runs]
+        for folder in folders:
+            Run.open(folder)  # or a wrong name would be waited for
 
         def build(version: int) -> str:
             return self.page(Findings(gather(self.runs, live=True)), version)

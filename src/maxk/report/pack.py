@@ -16,8 +16,8 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from maxk.records import AssertTest, CallTest, Status, StdinTest, Test
-from maxk.report.gather import LETTERS, Gathered, RunData, Sample, Task
+from maxk.records import AssertTest, CallTest, Problem, Status, StdinTest, Test
+from maxk.report.gather import LETTERS, Gathered, RunData, Sample, Task, collector_paused
 from maxk.report.suspicious import Tells, flags, tells, worth_parsing
 from maxk.verify.extract import program_of
 
@@ -47,15 +47,16 @@ class Packed:
 
 def pack(gathered: Gathered, budget: int, most: int | None = None) -> Packed:
     """The samples of all runs in about `budget` bytes, or with `most` programs if that is given."""
-    prepared = [_Prepared(task, gathered.runs) for task in gathered.tasks.values()]
-    if most is not None:
-        return _pack(prepared, most)
-    most = _that_fit(prepared, budget)
-    packed = _pack(prepared, most)
-    while packed.size > budget and most > 1:
-        most -= max(1, most // 20)
+    with collector_paused():
+        prepared = [_Prepared(task, gathered.runs) for task in gathered.tasks.values()]
+        if most is not None:
+            return _pack(prepared, most)
+        most = _that_fit(prepared, budget)
         packed = _pack(prepared, most)
-    return packed
+        while packed.size > budget and most > 1:
+            most -= max(1, most // 20)
+            packed = _pack(prepared, most)
+        return packed
 
 
 def _that_fit(prepared: Sequence["_Prepared"], budget: int) -> int:
@@ -168,12 +169,18 @@ class _Prepared:
             "statement": cut(self.task.statement, STATEMENT),
             "tests": [[i, *_test(self.task.tests[i])] for i in self.tests],
             "test_count": self.task.test_count,
+            "first_line": self._first_line(),
             "texts": [self._shown(text) for text in place],
             "runs": [
                 self._columns(i, samples, place, fates) for i, samples in self.samples.items()
             ],
             "fates": list(fates),
         }
+
+    def _first_line(self) -> int:
+        """Of a program as it was judged, behind the preamble: errors name lines of that."""
+        judged = Problem("", "", (), preamble=self.task.preamble).complete("x")
+        return judged.count("\n") + 1
 
     def _shown(self, completion: str) -> str:
         """The program of a completion, or all of it where it has none."""

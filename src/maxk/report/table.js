@@ -22,7 +22,7 @@ const change = (row) => {
 const COLUMNS = [{ name: "Problem", value: (row) => row.id, ascending: true }];
 if (ROWS.some((row) => row.difficulty)) COLUMNS.push({ name: "Difficulty", value: (row) => row.difficulty, ascending: true, aside: true });
 RUNS.forEach((run, i) => COLUMNS.push({ name: run.name, run: i, value: (row) => success(row, i) }));
-if (AFTER !== undefined) COLUMNS.push({ name: "Change", value: change, signed: true });
+if (AFTER !== undefined) COLUMNS.push({ name: SAMPLED.length > 2 ? `Change, ${RUNS[AFTER].name}` : "Change", value: change, signed: true });
 if (ROWS.some((row) => row.flagged)) COLUMNS.push({ name: "Flagged", value: (row) => row.flagged, flags: true });
 
 const FILTERS = [["all", "all problems", () => true]];

@@ -193,7 +193,10 @@ function drawProgram(columns, i) {
   const other = byId("other").value ? textOf(columnsOf(run), sample) : null;
   if (other === null) {
     box.className = "code";
-    box.replaceChildren(...highlighted(program).map((line, n) => codeLine(line, String(n + 1))));
+    const first = viewer.payload.first_line;
+    const lines = highlighted(program).map((line, n) => codeLine(line, String(n + first)));
+    if (first > 1) lines.unshift(element("span", { class: "small line" }, "Before it stand lines that the data set grants every program."));
+    box.replaceChildren(...lines);
     return;
   }
   box.className = "code diff";

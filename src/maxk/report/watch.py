@@ -34,7 +34,7 @@ class Watched:
             return False
         try:
             page = self.build(self.version + 1)
-        except (ValueError, OSError) as error:  # half a file, or not there yet
+        except (ValueError, OSError, LookupError) as error:  # half a file, or one of two
             self.trouble = str(error)
             return False
         self.page, self.seen, self.trouble = page.encode("utf-8", "replace"), found, ""
@@ -118,7 +118,8 @@ _NOT_YET = (
 
 
 def serve(watched: Watched, port: int, say: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C."""
+    """Serve until Ctrl-C. The first page is made here, so that what is wrong for good is raised."""
+    watched.look()
     with server(watched, port) as serving:
         thread = threading.Thread(target=watched.follow, name="maxk report", daemon=True)
         thread.start()
