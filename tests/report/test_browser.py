@@ -158,8 +158,7 @@ def test_arrow_keys_walk_through_the_samples(opened):
     opened.press("j")
     opened.until("viewer.problem !== 0")
     opened.press("Escape")
-    opened.until("!dialog.open")
-    assert opened.run("location.hash") == "#problems"
+    opened.until("!dialog.open && location.hash === '#problems'")
 
 
 def test_two_samples_are_compared_line_by_line(opened):
@@ -286,8 +285,9 @@ def test_nothing_is_wider_than_a_phone(opened, where):
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not there: make .axe/axe.min.js")
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("where", ["", "#/0/0/1", "#/4/2/5"])
+@pytest.mark.parametrize(
+    ("where", "dark"), [("", False), ("", True), ("#/0/0/1", True), ("#/4/2/5", False)]
+)
 def test_axe_finds_nothing_serious(opened, where, dark):
     opened.dark(dark)
     try:

@@ -1,5 +1,6 @@
 """Numbers and sentences, against what is counted out by hand."""
 
+import shutil
 from itertools import combinations
 from math import comb
 
@@ -96,6 +97,13 @@ def test_training_is_told_by_its_first_and_last_steps(tmp_path):
     (text,) = Findings(data).headline
     assert "from 0.344 (" in text
     assert "in step 0 to 0.781 (" in text
+
+
+def test_training_without_rollouts_is_told_by_its_metrics(tmp_path):
+    folder = trained(tmp_path / "t", steps=6)
+    shutil.rmtree(folder / "rollouts")
+    (text,) = Findings(gather([folder])).headline
+    assert "went from 0.344 in step 1 to 0.781 in step 6. Its completions were not stored" in text
 
 
 def test_runs_that_were_sampled_otherwise_are_not_compared(tmp_path):

@@ -11,6 +11,7 @@ from maxk.report import Findings, gather, page
 from maxk.report.draw import inline, write_files
 from maxk.report.figures import all_figures
 from maxk.report.look import COLOURS, FAINT, INK, MUTED
+from maxk.runs import Run
 from tests.report.runs import sampled, trained
 
 PASSES = {"a": [4, 0, 1, 4], "bb": [0, 0, 0, 0]}
@@ -98,6 +99,25 @@ def test_what_a_run_does_not_have_is_said(runs):
     training = page(Findings(gather([runs["train"]])))
     assert 'id="curves"' not in training
     assert "In train the mean reward" in training
+
+
+@pytest.mark.parametrize(
+    "passes",
+    [{"a": [4]}, {"a": [0]}, {"a": [0, 0], "b": [0, 0]}, {"a": [4, 4, 4]}, {"a": [1, 2, 3, 0, 4]}],
+)
+def test_thin_runs_make_a_page_too(tmp_path, passes):
+    one = sampled(tmp_path / "one", passes, entropy=0.0)
+    two = sampled(tmp_path / "two", passes, text=lambda *_: "", entropy=0.0)
+    html = page(Findings(gather([one, two])))
+    assert "Against one, two leaves max@1 about where it was" in html
+    assert "one has max@1 = " in page(Findings(gather([one])))
+
+
+def test_metrics_that_are_no_numbers_are_left_out(tmp_path):
+    folder = trained(tmp_path / "t", steps=2)
+    Run.open(folder).log({"step": 3, "reward": float("nan"), "entropy": None, "drift/odd": "x"})
+    html = page(Findings(gather([folder])))
+    assert "nan" not in html.lower().split("application/json")[0].split("<main>")[1]
 
 
 def test_what_is_left_out_is_said(runs):

@@ -1,12 +1,13 @@
 """The figures of the report: what is drawn, and the numbers behind each as a table."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from maxk.evaluate import Point
-from maxk.report.findings import Findings, Moved
+from maxk.report.findings import Findings
 from maxk.report.gather import RunData
 from maxk.report.look import (
     FAINT,
@@ -24,7 +25,12 @@ from maxk.report.steps import STAGES, seconds, training
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LOST, GAINED = "#d55e00", "#0072b2"
+_MOVES = {  # colour, marker, in the legend, in the table
+    "lost": ("#d55e00", "v", "lost", "solved before, never after"),
+    "gained": ("#0072b2", "^", "gained", "never before, solved after"),
+    "solved": (MUTED, "o", "solved by both", "solved by both"),
+    "never": (FAINT, "o", "by neither", "solved by neither"),
+}
 
 
 def all_figures(found: Findings) -> dict[str, list[Figure]]:
@@ -94,66 +100,43 @@ def moves(found: Findings, after: str, look: dict[str, Style]) -> Figure:
     n = min(len(samples) for run in found.gathered.sampled for samples in run.samples.values())
     zero = 0.4 / n
 
+    by_kind = {kind: [each for each in moved if each.move == kind] for kind in _MOVES}
+
     def draw(axes: "Axes") -> None:
-        kinds = {
-            "lost": (LOST, "v", "lost"),
-            "gained": (GAINED, "^", "gained"),
-            "solved": (MUTED, "o", "solved by both"),
-            "never": (FAINT, "o", "by neither"),
-        }
         axes.plot([zero, 1], [zero, 1], color=FAINT, linewidth=0.8, zorder=0)
-        for kind, (colour, marker, label) in kinds.items():
-            places: dict[tuple[float, float], int] = {}
-            for each in moved:
-                if each.move == kind:
-                    place = (max(each.before, zero), max(each.after, zero))
-                    places[place] = places.get(place, 0) + 1
+        for kind, (colour, marker, label, _) in _MOVES.items():
+            places = Counter(
+                (max(each.before, zero), max(each.after, zero)) for each in by_kind[kind]
+            )
             for size in sorted({_size(count) for count in places.values()}):
                 chosen = [place for place, count in places.items() if _size(count) == size]
                 xs, ys = zip(*chosen, strict=True)
                 axes.plot(xs, ys, marker, color=colour, ms=size, mew=0, alpha=0.75)
-            total = sum(places.values())
-            axes.plot([], [], marker, color=colour, ms=5, mew=0, label=f"{label} ({total})")
+            label = f"{label} ({places.total()})"
+            axes.plot([], [], marker, color=colour, ms=5, mew=0, label=label)
         for side in ("x", "y"):
             _log_ticks_with_zero(axes, side, zero, n)
         axes.set_xlabel(f"success with {look[before].label}")
         axes.set_ylabel(f"success with {look[after].label}")
         legend_above(axes)
 
-    counts = {
-        kind: [m for m in moved if m.move == kind] for kind in ("lost", "gained", "solved", "never")
-    }
-    rows = [
-        (
-            "solved before, never after",
-            str(len(counts["lost"])),
-            str(_beyond_chance(counts["lost"])),
-        ),
-        (
-            "never before, solved after",
-            str(len(counts["gained"])),
-            str(_beyond_chance(counts["gained"])),
-        ),
-        ("solved by both", str(len(counts["solved"])), str(_beyond_chance(counts["solved"]))),
-        ("solved by neither", str(len(counts["never"])), "0"),
-    ]
+    rows = tuple(
+        (text, str(len(by_kind[kind])), str(sum(each.chance < 0.05 for each in by_kind[kind])))
+        for kind, (_, _, _, text) in _MOVES.items()
+    )
     return Figure(
         f"moves-{_file_name(after)}",
         f"Where problems moved, {after}",
         f"Share of {n} samples that pass, on log scales. Below the diagonal a problem became "
         "harder to reach; on the line at 0 it is out of reach. A larger mark is several problems.",
         draw,
-        Numbers(("problems", "number", "beyond chance"), tuple(rows)),
+        Numbers(("problems", "number", "beyond chance"), rows),
     )
 
 
 def _size(count: int) -> float:
     """Of a mark for so many problems; few sizes, as each is another shape in the file."""
     return (3.0, 4.5, 6.5, 9.0)[min(int(np.log2(count)), 3)]
-
-
-def _beyond_chance(moved: Sequence[Moved]) -> int:
-    return sum(each.chance < 0.05 for each in moved)
 
 
 def entropy(runs: Sequence[RunData], look: dict[str, Style]) -> Figure:
@@ -250,7 +233,7 @@ def _log_ticks_with_zero(axes: "Axes", side: str, zero: float, n: int) -> None:
     else:
         axes.set_yscale("log")
         axes.set_yticks([zero, *marks], labels)
-        axes.set_ylim(zero / 1.5, 1.35 if zero > 0 else 1)
+        axes.set_ylim(zero / 1.5, 1.35)
         axes.axhline(zero * 1.6, color=FAINT, linewidth=0.8)
     axes.minorticks_off()
 

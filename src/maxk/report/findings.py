@@ -296,7 +296,15 @@ def training(run: RunData) -> str:
     """Two sentences on a training run by itself."""
     parts = training_parts(run)
     if parts is None:
-        return f"{run.name} has no completions yet."
+        logged = [line for line in run.metrics if "reward" in line]
+        if not logged:
+            return f"{run.name} has no completions yet."
+        first, last = logged[0], logged[-1]
+        return (
+            f"In {run.name} the mean reward of a sample went from {first['reward']:.3f} in step "
+            f"{first['step']} to {last['reward']:.3f} in step {last['step']}. Its completions were "
+            "not stored, so there is no interval."
+        )
     (first, last), n = parts, group_size(run)
     done = "" if run.finished else " so far"
     return (

@@ -1,5 +1,6 @@
 """The figures of training: metrics over the steps, and where the time went."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,58 +13,43 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 STAGES = {"sampling": "#0072b2", "verifying": "#e69f00", "pre-pass": "#cc79a7", "update": "#009e73"}
+_DRIFT = re.compile(r"drift/iteration_(\d+)/")
+_DASHES = ("-", "--", "-.", ":")
 MOST_ROWS = 24  # of a table over steps
 
 
 def training(runs: Sequence[RunData], look: dict[str, Style]) -> list[Figure]:
-    """Reward, max@k, entropy, drift and dead groups over the steps."""
-
-    def keys(*wanted: str) -> list[str]:
-        there = {key for run in runs for line in run.metrics for key in line}
-        return [key for key in wanted if key in there]
-
-    ks = sorted(
-        {
-            int(key[7:])
-            for run in runs
-            for line in run.metrics
-            for key in line
-            if key[:7] == "max_at/"
-        }
-    )
-    shown_ks = [ks[0], ks[-1]] if len(runs) > 1 and len(ks) > 1 else ks
-    last = max(
-        (
-            key
-            for run in runs
-            for line in run.metrics
-            for key in line
-            if key[:16] == "drift/iteration_"
-        ),
-        key=lambda key: int(key[16:].split("/")[0]),
-        default="drift/iteration_1/mean",
-    ).split("/")[1]
+    """Reward, max@k, entropy, drift and dead groups over the steps, as far as they were logged."""
+    there = {key for run in runs for line in run.metrics for key in line}
+    ks = sorted(int(key.removeprefix("max_at/")) for key in there if key.startswith("max_at/"))
+    if len(runs) > 1:  # or there are too many lines to tell apart
+        ks = ks[:1] + ks[1:][-1:]
+    iteration = max((int(found[1]) for key in there if (found := _DRIFT.match(key))), default=1)
     panels = [
-        ("reward", "Reward", "Mean reward of the sampled completions.", keys("reward")),
+        ("reward", "Reward", "Mean reward of the sampled completions.", ["reward"]),
         (
             *("training-max-at-k", "max@k of the training groups"),
             "From the samples at hand; max@1 is the mean reward. The gap is what diversity buys.",
-            keys(*(f"max_at/{k}" for k in shown_ks)),
+            [f"max_at/{k}" for k in ks],
         ),
-        ("training-entropy", "Entropy", "Mean entropy of a token, nats.", keys("entropy")),
+        ("training-entropy", "Entropy", "Mean entropy of a token, nats.", ["entropy"]),
         (
             *("drift", "Drift"),
-            f"|log ratio| of whole completions in PPO {last.replace('_', ' ')}, against the policy "
+            f"|log ratio| of whole completions in PPO iteration {iteration}, against the policy "
             "that sampled.",
-            keys(f"drift/{last}/mean", f"drift/{last}/max"),
+            [f"drift/iteration_{iteration}/{which}" for which in ("mean", "max")],
         ),
         (
             *("dead-groups", "Dead groups"),
             "No signal: every weight is 0. Saturated: nothing is left to gain at this k.",
-            keys("groups/no_signal", "groups/saturated"),
+            ["groups/no_signal", "groups/saturated"],
         ),
     ]
-    return [over_steps(runs, look, *panel) for panel in panels if panel[3]]
+    return [
+        over_steps(runs, look, name, title, caption, logged)
+        for name, title, caption, keys in panels
+        if (logged := [key for key in keys if key in there])
+    ]
 
 
 def over_steps(
@@ -81,7 +67,6 @@ def over_steps(
         for key in keys
         if series(run.metrics, key)[0].size
     }
-    dashes = ("-", "--", "-.", ":")
 
     def label(run: str, key: str) -> str:
         what = key.split("/")[-1].replace("_", " ")
@@ -90,14 +75,12 @@ def over_steps(
 
     def draw(axes: "Axes") -> None:
         for (run, key), (steps, values) in lines.items():
-            dash = dashes[keys.index(key) % len(dashes)]
-            colour = look[run].colour if len(runs) > 1 else COLOURS[1]
-            if len(keys) > 1 and len(runs) == 1:
-                colour = COLOURS[1 + keys.index(key) % (len(COLOURS) - 1)]
-            smooth = running_mean(values)
-            if len(values) > 8:
-                axes.plot(steps, values, color=colour, linewidth=0.7, alpha=0.3)
-            axes.plot(steps, smooth, dash, color=colour, linewidth=1.6, label=label(run, key))
+            number = keys.index(key)  # of a line of its run
+            dash = _DASHES[number % len(_DASHES)]
+            colour = look[run].colour if len(runs) > 1 else COLOURS[1:][number % 5]
+            axes.plot(steps, values, color=colour, linewidth=0.7, alpha=0.3)
+            mean = running_mean(values)
+            axes.plot(steps, mean, dash, color=colour, linewidth=1.6, label=label(run, key))
         axes.set_xlabel("step")
         if len(lines) > 1:
             legend(axes, "best")
