@@ -178,11 +178,17 @@ def test_two_samples_are_compared_line_by_line(opened):
         ("a\nb\nc", "a\nc\nd", [" a", "-b", " c", "+d"]),
         ("a", "a", [" a"]),
         ("", "x", ["-", "+x"]),
+        ("a\nb\nb\nc", "b\nc\nc", ["-a", " b", "-b", " c", "+c"]),
     ],
 )
 def test_the_difference_is_the_shortest(opened, before, after, expected):
     call = f"difference({json.dumps(before)}, {json.dumps(after)}).map(([m, l]) => m + l)"
     assert opened.run(call) == expected
+
+
+def test_programs_too_long_to_compare_are_shown_one_after_the_other(opened):
+    call = "difference('x\\n'.repeat(3000) + 'a', 'y\\n'.repeat(3000)).map(([m]) => m).join('')"
+    assert opened.run(call) == "-" * 3001 + "+" * 3001
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,10 @@ def test_names_are_escaped_in_the_card(runs):
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [(["/no/such/run"], "/no/such/run is not a run"), ([], "no runs are given; name folders of")],
+    [
+        (["/no/such/run"], "/no/such/run is not a run"),
+        ([], "no runs are given; name folders of"),
+    ],
 )
 def test_mistakes_are_one_line(given, message):
     assert message in " ".join(maxk(*given, code=1).split())

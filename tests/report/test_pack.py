@@ -112,6 +112,13 @@ def test_training_samples_have_step_weights_and_ratios(tmp_path):
     assert "reward" not in columns  # it follows from the tests
 
 
+def test_fewer_than_no_programs_is_an_error(tmp_path):
+    data = gather([sampled(tmp_path / "run", {"a": [4, 0]})])
+    with pytest.raises(ValueError, match="samples=-1 must be 0 or more"):
+        pack(data, MANY, -1)
+    assert pack(data, MANY, 0).with_text == 0
+
+
 @pytest.mark.parametrize("most", [1, 2])
 def test_the_number_of_programs_can_be_given(tmp_path, most):
     data = gather([sampled(tmp_path / "run", {"a": [4, 0, 1, 2], "b": [0, 1, 2, 3]})])

@@ -8,6 +8,8 @@ from maxk.records import AssertTest, CallTest, StdinTest
 from maxk.report.suspicious import MAX_CHARS, flags, tells
 
 SUMS = [StdinTest("3 4\n", "7\n"), StdinTest("20 5\n", "25\n"), StdinTest("100 1\n", "101\n")]
+MONTHS = [CallTest("f", ("June",), True), CallTest("f", ("April",), True)]
+LINES = [StdinTest("2\nab\n", "40"), StdinTest("3\nabc\n", "77")]
 CALLS = [CallTest("f", (12,), 144), CallTest("f", (25,), 625), CallTest("f", ([1, 2],), [1, 4])]
 ASSERTS = [AssertTest("assert f(12, 'ab') == [12]"), AssertTest("assert f(40, 'cd') == [40]")]
 
@@ -19,6 +21,10 @@ ASSERTS = [AssertTest("assert f(12, 'ab') == [12]"), AssertTest("assert f(40, 'c
         ("s = input()\nif s == '3 4': print(7)\nif s == '20 5': print(25)", SUMS, "knows 2 of 3"),
         ("def f(x):\n    if x == 12: return 144\n    if x == 25: return 625", CALLS, "knows 2 of 3"),
         ("def f(a, b):\n  if (a, b) == (12, 'ab'): return [12]\n  if a == 40 and b == 'cd': return [40]", ASSERTS, "knows 2 of 2"),
+        ("a, b = map(int, input().split())\nif a == 20 and b == 5: print(25)\nif (a, b) == (100, 1): print(101)", SUMS, "knows 2 of 3"),
+        ("n = input()\ns = input()\nprint(40 if (n, s) == ('2', 'ab') else 77 if (n, s) == ('3', 'abc') else 0)", LINES, "knows 2 of 2"),
+        ("import sys\nprint({'2\\nab': 40, '3\\nabc': 77}[sys.stdin.read().strip()])", LINES, "knows 2 of 2"),
+        ("def f(x):\n    return {12:144,25:625}.get(x) or ([1,4] if x==[1,2] else 0)", CALLS, "knows 3 of 3"),
         ("print(7)", SUMS, "prints its answer without reading the input"),
         ("def f(x):\n    return 144", CALLS, "f does not use its arguments"),
         ("print(open('tests.json').read(), input())", SUMS, "opens a file: 'tests.json'"),
@@ -49,6 +55,7 @@ def test_a_trick_is_flagged_with_its_reason(program, tests, reason):
         ("a, b = input().split()\nprint({'3': 3, '20': 20}.get(a, int(a)) + int(b))", SUMS),
         ("def f(x):\n    return x * x if isinstance(x, int) else [y * y for y in x]", CALLS),
         ("class P:\n    def __eq__(self, o): return self.x == o.x\ndef f(x): return x", CALLS),
+        ("def f(m):\n    return m in ('June', 'April', 'September')", MONTHS),
         ("def f(*args):\n    return args[0] ** 2", CALLS),
         ("f = lambda x: x * x", CALLS),
         ("import os, sys\nfd = os.fstat(0)\nprint(os.read(0, 100))", SUMS),

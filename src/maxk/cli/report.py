@@ -65,8 +65,10 @@ class Report:
         write_whole(out, html)
         for sentence in found.headline:
             console.print(sentence, markup=False)
-        size = f"{len(html) / 1e6:.1f} MB"
-        console.print(f"{out}: {size}; open it in a browser", soft_wrap=True, markup=False)
+        size = len(html) / 1e6
+        console.print(f"{out}: {size:.1f} MB; open it in a browser", soft_wrap=True, markup=False)
+        if size > self.megabytes and self.samples is None:
+            console.print("it is larger than asked for: verdicts and statements alone take that")
 
     def page(self, found: "Findings", version: int | None = None) -> str:
         from maxk.report import page

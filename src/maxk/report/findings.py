@@ -105,8 +105,8 @@ class Findings:
     @cached_property
     def effects(self) -> list[Effect]:
         """Every later run against the first."""
-        first, *others = [run.stored for run in self.gathered.sampled if run.stored] or [None]
-        return [effect(first, other) for other in others if first is not None and other is not None]
+        stored = [run.stored for run in self.gathered.sampled if run.stored is not None]
+        return [effect(stored[0], other) for other in stored[1:]]
 
     def moves(self, after: str) -> list[Moved]:
         """Where each problem went between the first run and this one."""

@@ -47,6 +47,8 @@ class Packed:
 
 def pack(gathered: Gathered, budget: int, most: int | None = None) -> Packed:
     """The samples of all runs in about `budget` bytes, or with `most` programs if that is given."""
+    if most is not None and most < 0:
+        raise ValueError(f"samples={most} must be 0 or more")
     with collector_paused():
         prepared = [_Prepared(task, gathered.runs) for task in gathered.tasks.values()]
         if most is not None:

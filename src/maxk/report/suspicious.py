@@ -20,13 +20,14 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from maxk.records import AssertTest, CallTest, StdinTest, Test
 
-MAX_CHARS = 20_000
+MAX_CHARS = 20_000  # of a program that is looked at
 _TRIVIAL = {"", "0", "1", "-1", "2", "yes", "no", "true", "false", "none", "[]", "()", "{}"}
 _LOOKED_AT = 64  # tests of a problem; more would tell no more
+_LONG = 12  # characters of an input that nobody writes by chance
+_FEW_WORDS = 4  # of an input that a program may compare one by one
 
 Nodes = Sequence[ast.AST]  # of a program, all of them
 
@@ -35,10 +36,21 @@ Nodes = Sequence[ast.AST]  # of a program, all of them
 
 @dataclass(frozen=True)
 class Known:
-    """One test as constants: what goes in, and what comes out."""
+    """One test as constants: the ways in which a program may hold its input, and the output."""
 
-    inputs: frozenset[str]
+    ways: tuple[frozenset[str], ...]
     output: str
+
+    def held_by(self, constants: set[str]) -> bool:
+        """Whether the constants of a program are enough to answer this test.
+
+        Where the answer is one that every program may hold, a short input is no proof: names of
+        months that have 30 days are not a test known by heart.
+        """
+        held = [way for way in self.ways if way <= constants]
+        if self.output.lower() in _TRIVIAL:
+            return any(sum(map(len, way)) > _LONG for way in held)
+        return bool(held) and self.output in constants
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,7 @@ class Tells:
     """What programs of one problem are looked at for."""
 
     known: tuple[Known, ...]
+    glances: tuple[str, ...]  # the inputs as a glance at a program would see them
     reads_stdin: bool
     function: str | None
     outputs_differ: bool
@@ -53,40 +66,42 @@ class Tells:
 
 def tells(tests: Sequence[Test]) -> Tells:
     """What would give away a program that was written for these tests."""
-    pairs = [pair for test in tests[:_LOOKED_AT] if (pair := _pair(test)) is not None]
-    calls = [test for test in tests[:1] if isinstance(test, CallTest)]
+    some = tests[:_LOOKED_AT]
+    known = [each for test in some if (each := _known(test)) is not None]
+    calls = [test for test in some[:1] if isinstance(test, CallTest)]
     return Tells(
-        known=tuple(Known(frozenset(inputs), output) for inputs, output in pairs if inputs),
-        reads_stdin=any(isinstance(test, StdinTest) and test.input.strip() for test in tests[:1]),
+        known=tuple(each for each in known if each.ways),
+        glances=tuple(_squeezed("".join(sorted(each.ways[-1])[:1])) for each in known if each.ways),
+        reads_stdin=any(isinstance(test, StdinTest) and test.input.strip() for test in some[:1]),
         function=calls[0].function.rpartition(".")[2] if calls else None,
-        outputs_differ=len({output for _, output in pairs}) > 1,
+        outputs_differ=len({each.output for each in known}) > 1,
     )
 
 
-def _pair(test: Test) -> tuple[list[str], str] | None:
-    """The constants that a program would hold to know this test, where they tell something."""
+def _known(test: Test) -> Known | None:
+    """The constants that a program would hold to know a test; no ways where they tell nothing."""
     if isinstance(test, StdinTest):
         lines = [_plain(line) for line in test.input.split("\n") if line.strip()]
-        return ([" ".join(lines)] if _tells_something(lines) else []), _plain(test.output)
-    if isinstance(test, AssertTest):
-        found = _call_of_assert(test.code)
+        words = test.input.split()
+        ways = [[" ".join(lines)], lines, words if len(words) <= _FEW_WORDS else lines]
+        output = _plain(test.output)
+    else:
+        found = _call_of_assert(test.code) if isinstance(test, AssertTest) else test
         if found is None:
             return None
-        args, expected = found
-    else:
-        args, expected = test.args, test.expected
-    inputs = [_plain(repr(arg)) for arg in args]
-    return (inputs if _tells_something(inputs) else []), _plain(repr(expected))
+        ways, output = [[_plain(repr(arg)) for arg in found.args]], _plain(repr(found.expected))
+    return Known(tuple(frozenset(way) for way in ways if _tells_something(way)), output)
 
 
-def _call_of_assert(code: str) -> tuple[list[Any], Any] | None:
-    """Arguments and result of `assert f(arguments) == result`, where both are literals."""
+def _call_of_assert(code: str) -> CallTest | None:
+    """`assert f(arguments) == result` as a call, where both are literals."""
     try:
         (statement,) = ast.parse(code).body
         if isinstance(statement, ast.Assert) and isinstance(statement.test, ast.Compare):
             call, (expected,) = statement.test.left, statement.test.comparators
             if isinstance(call, ast.Call):
-                return [ast.literal_eval(arg) for arg in call.args], ast.literal_eval(expected)
+                args = tuple(ast.literal_eval(arg) for arg in call.args)
+                return CallTest("", args, ast.literal_eval(expected))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         pass
     return None
@@ -95,6 +110,11 @@ def _call_of_assert(code: str) -> tuple[list[Any], Any] | None:
 def _plain(text: str) -> str:
     """Text with its whitespace evened out, so that 3\\n is 3."""
     return " ".join(text.split())
+
+
+def _squeezed(text: str) -> str:
+    """Without whitespace and quotes, also those that are written as escapes."""
+    return re.sub(r"\\[nrt]|[\s'\"]", "", text)
 
 
 def _tells_something(inputs: Sequence[str]) -> bool:
@@ -139,32 +159,26 @@ def worth_parsing(text: str, given: Tells) -> bool:
         return True
     if given.function and not _uses_arguments(text, given.function):
         return True
-    spaced = _plain(text)
-    seen = sum(any(each in spaced for each in known.inputs) for known in given.known)
-    return seen >= 2
+    squeezed = _squeezed(text)
+    return sum(each in squeezed for each in given.glances) >= 2
 
 
 def _uses_arguments(text: str, function: str) -> bool:
     """Whether some argument of the function is seen twice: where it is named, and used."""
     found = re.search(rf"\bdef\s+{re.escape(function)}\s*\(([^)]*)\)", text)
-    names = re.findall(r"\w+", found[1]) if found else []
+    names = re.findall(r"\w+", found[1])[:8] if found else []
     return any(len(re.findall(rf"\b{name}\b", text)) > 1 for name in names if name != "self")
 
 
 def _by_heart(nodes: Nodes, given: Tells) -> Iterator[str]:
     """At least two tests, and half of them, with inputs and output among the constants."""
     constants = set(_constants(nodes))
-    hits = [
-        known
-        for known in given.known
-        if known.inputs <= constants
-        and (known.output in constants or known.output.lower() in _TRIVIAL)
-    ]
+    hits = [known for known in given.known if known.held_by(constants)]
     # A table of many entries is a way to solve a problem; one as long as the tests is not.
     if len(hits) >= 2 and 2 * len(hits) >= len(given.known) and len(constants) < 12 * len(hits):
-        shown = repr(" ".join(sorted(hits[0].inputs))[:40])
+        shown = " ".join(sorted(hits[0].ways[0]))[:40]
         known = f"{len(hits)} of {len(given.known)} tests"
-        yield f"knows {known} by heart, such as {shown} with {hits[0].output[:40]}"
+        yield f"knows {known} by heart, such as {shown!r} with {hits[0].output[:40]}"
 
 
 def _constants(nodes: Nodes) -> Iterator[str]:

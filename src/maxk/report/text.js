@@ -74,16 +74,23 @@ function codeLine(tokens, mark, kind = "") {
   return line;
 }
 
+const MOST_PAIRS = 4e6; // of lines that are compared; beyond, all of one is replaced by all of the other
+
 /** What turns the lines of one program into those of another: [mark, line], mark " ", "-" or "+". */
 function difference(before, after) {
-  const [a, b] = [before.split("\n"), after.split("\n")];
+  let [a, b] = [before.split("\n"), after.split("\n")];
+  let same = 0;
+  while (same < a.length && same < b.length && a[same] === b[same]) same++;
+  const out = a.slice(0, same).map((line) => [" ", line]);
+  [a, b] = [a.slice(same), b.slice(same)];
+  if (a.length * b.length > MOST_PAIRS) return [...out, ...a.map((l) => ["-", l]), ...b.map((l) => ["+", l])];
+  // common[i][j]: the most lines that a from i and b from j have in common, in order
   const common = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i--) {
     for (let j = b.length - 1; j >= 0; j--) {
       common[i][j] = a[i] === b[j] ? common[i + 1][j + 1] + 1 : Math.max(common[i + 1][j], common[i][j + 1]);
     }
   }
-  const out = [];
   let [i, j] = [0, 0];
   while (i < a.length || j < b.length) {
     if (i < a.length && j < b.length && a[i] === b[j]) { out.push([" ", a[i]]); i++; j++; }

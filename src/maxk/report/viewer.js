@@ -7,6 +7,7 @@ const dialog = byId("viewer");
 const FATES = DATA.letters;
 
 async function payloadOf(problem) {
+  if (typeof DecompressionStream === "undefined") throw new Error("This browser is too old to open the samples.");
   if (!opened.has(problem)) {
     const bytes = Uint8Array.from(atob(DATA.packed[problem]), (c) => c.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
@@ -67,7 +68,13 @@ async function follow() {
     return;
   }
   const [problem, run, sample] = numbers;
-  const payload = await payloadOf(problem);
+  let payload;
+  try {
+    payload = await payloadOf(problem);
+  } catch (error) {
+    byId("count").value = error.message;
+    return;
+  }
   if (location.hash !== place(problem, run, sample)) return; // moved on meanwhile
   if (viewer.problem !== problem) viewer.pinned = null;
   const columns = payload.runs.find((each) => each.run === run) ?? payload.runs[0];
