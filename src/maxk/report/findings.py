@@ -262,8 +262,16 @@ def _interval(change: Change) -> str:
 
 
 def _signed(change: Change) -> str:
-    text = f"{change.value:+.3f}, 95 % interval {change.low:+.3f} to {change.high:+.3f}"
-    return text.replace("-", "\N{MINUS SIGN}")
+    return f"{signed(change.value)}, 95 % interval {signed(change.low)} to {signed(change.high)}"
+
+
+def signed(x: float) -> str:
+    """With a minus that is as wide as the plus, and nothing below zero that prints as zero.
+
+    >>> signed(0.25), signed(-0.0001)
+    ('+0.250', '+0.000')
+    """
+    return f"{round(x, 3) + 0.0:+.3f}".replace("-", "\N{MINUS SIGN}")
 
 
 def _crossing_clause(found: Effect) -> str:

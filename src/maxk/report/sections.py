@@ -8,7 +8,7 @@ from typing import Any
 
 from maxk.report.draw import inline
 from maxk.report.figures import all_figures
-from maxk.report.findings import Effect, Findings, Moved
+from maxk.report.findings import Effect, Findings, Moved, signed
 from maxk.report.gather import Gathered, RunData
 from maxk.report.look import Figure, Numbers
 from maxk.report.pack import Packed
@@ -57,8 +57,8 @@ def tiles(found: Findings) -> list[dict[str, str]]:
     out = [
         {
             "name": f"max@{change.k}, {each.after} minus {each.before}",
-            "value": _minus(f"{change.value:+.3f}"),
-            "detail": _minus(f"{change.low:+.3f} to {change.high:+.3f}, 95 % interval"),
+            "value": signed(change.value),
+            "detail": f"{signed(change.low)} to {signed(change.high)}, 95 % interval",
         }
         for change in dict.fromkeys((each.changes[0], each.changes[-1]))
     ]
@@ -185,7 +185,7 @@ def _changes(effects: Sequence[Effect]) -> Numbers:
     rows = [
         (
             *(str(change.k), each.after, f"{change.before:.3f}", f"{change.after:.3f}"),
-            _minus(f"{change.value:+.3f} ({change.low:+.3f} to {change.high:+.3f})"),
+            f"{signed(change.value)} ({signed(change.low)} to {signed(change.high)})",
             f"{change.p:.2g}",
         )
         for each in effects
@@ -303,8 +303,3 @@ def made(gathered: Gathered) -> list[str]:
             "pass is a reason to look, not a verdict. The page loads nothing from anywhere."
         )
     return text
-
-
-def _minus(text: str) -> str:
-    """With a minus that is as wide as the plus."""
-    return text.replace("-", "\N{MINUS SIGN}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maxk.evaluate import Point
-from maxk.report.findings import Findings
+from maxk.report.findings import Findings, signed
 from maxk.report.gather import RunData
 from maxk.report.look import Figure
 from maxk.report.steps import series
@@ -49,7 +49,7 @@ def show(found: Findings, console: "Console") -> None:
         for k in _shared_ks(found):
             cells = [_with_interval(curve.at(k)) for curve in curves]
             changes = [next(c for c in each.changes if c.k == k) for each in found.effects]
-            gaps = [f"{c.value:+.3f} ({c.low:+.3f} to {c.high:+.3f})" for c in changes]
+            gaps = [f"{signed(c.value)} ({signed(c.low)} to {signed(c.high)})" for c in changes]
             table.add_row(str(k), *cells, *gaps)
         console.print(table)
         width = max(len(name) for name in found.evaluations)
