@@ -10,6 +10,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -68,7 +69,7 @@ class Browser:
     def __exit__(
         self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
     ) -> None:
-        self.process.kill()
+        os.killpg(self.process.pid, signal.SIGKILL)  # with its helpers, which are of its session
         self.process.wait()
         os.close(self.out)
         os.close(self.inn)

@@ -69,6 +69,16 @@ def test_names_are_escaped_in_the_card(runs):
     assert r"| a\|\*b\* |" in card(found)
 
 
+def test_a_report_needs_no_torch(runs):
+    code = (
+        "import sys; from maxk.report import Findings, gather, page;"
+        f"page(Findings(gather({[str(run) for run in runs]})));"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "False", done.stderr
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -92,7 +102,9 @@ def test_watching_what_is_no_run_is_a_mistake(tmp_path):
 
 def test_watch_serves_and_ends_quietly(tmp_path):
     folder = trained(tmp_path / "t", finished=False)
-    command = [sys.executable, "-u", "-m", "maxk", "report", str(folder), "--watch", "--port", "0"]
+    # A suite that runs in the background ignores Ctrl-C, and so would what it starts.
+    command = ["env", "--default-signal=INT", sys.executable, "-u", "-m", "maxk", "report"]
+    command += [str(folder), "--watch", "--port", "0"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
@@ -106,6 +118,6 @@ def test_watch_serves_and_ends_quietly(tmp_path):
             time.sleep(0.1)
         assert "went so far from" in html
         process.send_signal(signal.SIGINT)
-        rest = process.stdout.read()
-        assert process.wait(timeout=20) == 0
+        rest, _ = process.communicate(timeout=20)
+        assert process.returncode == 0
     assert rest == ""

@@ -160,8 +160,11 @@ def test_figures_are_written_in_three_forms(runs, tmp_path):
         assert path.read_bytes().startswith(start)
 
 
-def test_a_name_with_dollars_is_no_mathematics(runs, tmp_path):
-    odd = tmp_path / "a$b_$c{"
-    odd.symlink_to(runs["base"])
+def test_a_name_with_dollars_is_no_mathematics(runs):
     found = Findings(gather([f"a$b_$c{{={runs['base']}", runs["ours"]]))
     assert "a$b_$c{" in inline(all_figures(found)["curves"][0])
+
+
+def test_a_name_with_control_characters_is_drawn_without_them(runs):
+    found = Findings(gather([f"a\x1b[0m\x00={runs['base']}"]))
+    assert ">a?[0m?<" in inline(all_figures(found)["curves"][0])

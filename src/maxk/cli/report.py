@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from maxk.cli.console import console
+from maxk.cli.sample import terminated_as_interrupted
 from maxk.runs import Run, write_whole
 
 if TYPE_CHECKING:
@@ -106,4 +107,5 @@ class Report:
         def say(text: str) -> None:
             console.print(text, markup=False, soft_wrap=True)
 
-        serve(Watched(folders, build), self.port, say)
+        with terminated_as_interrupted():
+            serve(Watched(folders, build), self.port, say)

@@ -150,8 +150,17 @@ def named(given: str | Path) -> tuple[str, Path]:
     """
     name, equals, folder = str(given).partition("=")
     if not equals or Path(given).is_dir():
-        return Path(given).resolve().name, Path(given)
-    return name, Path(folder)
+        return printable(Path(given).resolve().name), Path(given)
+    return printable(name), Path(folder)
+
+
+def printable(text: str) -> str:
+    """Without what a terminal would obey and XML cannot hold.
+
+    >>> printable("a\\x1b[31mb")
+    'a?[31mb'
+    """
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 # --- sampling runs -------------------------------------------------------------------------------

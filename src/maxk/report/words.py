@@ -7,7 +7,7 @@ import numpy as np
 
 from maxk.evaluate import Point
 from maxk.report.findings import Findings, signed
-from maxk.report.gather import RunData
+from maxk.report.gather import RunData, printable
 from maxk.report.look import Figure
 from maxk.report.steps import series
 
@@ -42,9 +42,9 @@ def show(found: Findings, console: "Console") -> None:
         table = Table(box=None, pad_edge=False)
         table.add_column("k", justify="right")
         for name in found.evaluations:
-            table.add_column(Text(printable(f"max@k {name}")), justify="right")
+            table.add_column(Text(f"max@k {name}"), justify="right")
         for each in found.effects:
-            table.add_column(Text(printable(f"{each.after} minus {each.before}")), justify="right")
+            table.add_column(Text(f"{each.after} minus {each.before}"), justify="right")
         curves = [run.max for run in found.evaluations.values()]
         for k in _shared_ks(found):
             cells = [_with_interval(curve.at(k)) for curve in curves]
@@ -116,15 +116,6 @@ def _shared_ks(found: Findings) -> list[int]:
 
 def _with_interval(point: Point) -> str:
     return f"{point.value:.3f} ({point.low:.3f} to {point.high:.3f})"
-
-
-def printable(text: str) -> str:
-    """Without what a terminal would obey.
-
-    >>> printable("a\\x1b[31mb")
-    'a?[31mb'
-    """
-    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def _markdown(text: str) -> str:
