@@ -11,6 +11,8 @@ from maxk.report import Findings, gather, page
 from maxk.report.draw import inline, write_files
 from maxk.report.figures import all_figures
 from maxk.report.look import COLOURS, FAINT, INK, MUTED
+from maxk.report.pack import pack
+from maxk.report.sections import kept
 from maxk.runs import Run
 from tests.report.runs import sampled, trained
 
@@ -87,7 +89,8 @@ def test_every_figure_of_the_issue_is_there_with_its_numbers(html):
     ]
     assert html.count('role="img"') == len(titles)
     assert html.count("<summary>Numbers") == len(titles)
-    assert "no longer reaches 1 problems that base solved" in html
+    assert "no longer reaches 1 problem that base solved" in html
+    assert "different ones.</p>" in html
 
 
 def test_what_a_run_does_not_have_is_said(runs):
@@ -101,16 +104,12 @@ def test_what_a_run_does_not_have_is_said(runs):
     assert "In train the mean reward" in training
 
 
-@pytest.mark.parametrize(
-    "passes",
-    [{"a": [4]}, {"a": [0]}, {"a": [0, 0], "b": [0, 0]}, {"a": [4, 4, 4]}, {"a": [1, 2, 3, 0, 4]}],
-)
+@pytest.mark.parametrize("passes", [{"a": [4]}, {"a": [0, 0], "b": [0, 0]}, {"a": [4, 1, 2]}])
 def test_thin_runs_make_a_page_too(tmp_path, passes):
     one = sampled(tmp_path / "one", passes, entropy=0.0)
     two = sampled(tmp_path / "two", passes, text=lambda *_: "", entropy=0.0)
     html = page(Findings(gather([one, two])))
     assert "Against one, two leaves max@1 about where it was" in html
-    assert "one has max@1 = " in page(Findings(gather([one])))
 
 
 def test_metrics_that_are_no_numbers_are_left_out(tmp_path):
@@ -121,12 +120,11 @@ def test_metrics_that_are_no_numbers_are_left_out(tmp_path):
 
 
 def test_what_is_left_out_is_said(runs):
-    small = page(Findings(gather([runs["base"]])), samples=1)
+    data = gather([runs["base"]])
+    small = kept(pack(data, budget=0, most=1))
     assert "All 8 verdicts are in this page, and the programs of 2 samples: up to 1 " in small
     assert "The other 6 programs are left out; --samples all keeps them." in small
-    assert "All 8 samples are in this page, 8 different ones." in page(
-        Findings(gather([runs["base"]]))
-    )
+    assert kept(pack(data, 10**9)) == "All 8 samples are in this page, 8 different ones."
 
 
 def test_every_colour_of_a_figure_is_recoloured_by_the_style_sheet():

@@ -139,7 +139,7 @@ def _where(found: Findings, figures: list[Shown]) -> Section:
         sure = sum(m.chance < 0.05 for m in lost)
         gained = sum(m.move == "gained" for m in moves)
         text.append(
-            f"{each.after} no longer reaches {len(lost)} problems that {each.before} solved, "
+            f"{each.after} no longer reaches {_problems(len(lost))} that {each.before} solved, "
             f"{sure} of them beyond chance (Fisher's exact test, p < 0.05), and reaches {gained} "
             f"that {each.before} never solved."
         )
@@ -150,6 +150,10 @@ def _where(found: Findings, figures: list[Shown]) -> Section:
         tables.append(Shown("By difficulty", levels))
     text = text or ["There is one run; a second one shows here which problems moved."]
     return Section("moves", "Where", "Where problems moved", text, figures, tables)
+
+
+def _problems(number: int) -> str:
+    return "1 problem" if number == 1 else f"{number} problems"
 
 
 def _lost(each: Effect, lost: Sequence[Moved], place: dict[str, int]) -> Shown:
