@@ -5,7 +5,7 @@ INSTALLED := .venv/.installed
 
 AXE := .axe/axe.min.js
 
-.PHONY: help setup browser check test test-old-trl slow demo ablations bench bench-verifier bench-train bench-sampling bench-evaluation bench-report figures clean
+.PHONY: help setup browser check test test-old-trl slow demo ablations bench bench-verifier bench-train bench-sampling bench-evaluation bench-report figures pocket clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -47,7 +47,7 @@ test-old-trl: .venv-old-trl ## the trainer's tests with the oldest TRL that is s
 	.venv-old-trl/bin/python -m pip install --quiet --requirement requirements-old-trl.lock
 	.venv-old-trl/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 
-slow: setup ## the tests that take minutes, the soak of 100,000 programs among them
+slow: setup .venv-bench ## the tests that take minutes, the soak of 100,000 programs among them
 	$(RUN) -m pytest -m slow
 
 demo: setup ## train bandits with every method and draw max@k before and after
@@ -81,6 +81,13 @@ bench-report: setup ## time, memory and size of the report of 500 problems x 256
 
 figures: setup ## redraw the figures of the documentation
 	$(RUN) examples/drift.py
+
+DEVICE ?= cpu
+MODEL := config.json generation_config.json tokenizer.json tokenizer_config.json chat_template.jinja model.safetensors loss.csv README.md
+pocket: setup ## train the small model from scratch and put it into the package (DEVICE=cuda: minutes; two cores: most of a day)
+	$(RUN) -m maxk.pocket.pretrain --out out/pocket --device $(DEVICE)
+	$(RUN) -m maxk.pocket.measure out/pocket --problems 400 -n 256 --device $(DEVICE) --card
+	cp $(MODEL:%=out/pocket/%) src/maxk/pocket/weights/
 
 clean: ## remove everything that was made
 	rm -rf .venv .venv-bench .venv-old-trl .axe out .pytest_cache .ruff_cache .hypothesis .import_linter_cache

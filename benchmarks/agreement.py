@@ -17,7 +17,7 @@ from pathlib import Path
 
 from maxk.runs import Run
 from maxk.sample import problems_of
-from maxk.verify import program_of
+from maxk.verify import program_for
 
 SECONDS = 10.0
 THEIRS = """
@@ -51,7 +51,7 @@ def main() -> None:
     for row in texts:
         problem = ours[row["problem"]]
         theirs = published[problem.id.replace("humaneval/", "HumanEval/")]
-        program = problem.complete(program_of(row["completion"], problem.entry_point))
+        program = program_for(problem, row["completion"])
         jobs.append(json.dumps({"problem": theirs, "completion": "\n" + program}))
         mine.append(judged[row["problem"], row["sample"]])
     done = subprocess.run(

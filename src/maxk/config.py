@@ -40,7 +40,7 @@ class RunTable(Table):
 
 
 class ModelTable(Table):
-    """What is trained: a name on the hub, or a folder."""
+    """What is trained: a name on the hub, a folder, or "pocket", the model that comes with maxk."""
 
     name: str
 

@@ -6,7 +6,7 @@ import pytest
 
 from maxk.data import load, load_with_account
 from maxk.records import AssertTest, Problem
-from maxk.verify import Verifier
+from maxk.verify import Verifier, program_for
 from tests.data import published
 
 
@@ -139,6 +139,17 @@ def test_humaneval_check_passes_the_reference_and_fails_a_wrong_program(tmp_path
     cheat = "def check(candidate): pass\ndef double(x): return 0"
     assert len(problem.tests) == 1
     assert fractions(verifier, problem, problem.reference or "", wrong, cheat) == [1.0, 0.0, 0.0]
+
+
+def test_humaneval_grants_every_solution_what_its_prompt_has_before_the_function(
+    tmp_path, verifier
+):
+    prompt = "from typing import List\n\n\ndef one():\n    return 1\n\n\ndef double(x):\n"
+    problem = one(tmp_path, "humaneval", published.humaneval(prompt=prompt), "test")
+    assert problem.preamble == "from typing import List\n\n\ndef one():\n    return 1"
+    answer = "```python\ndef double(x: List[int]):\n    return 2 * x * one()\n```"
+    assert fractions(verifier, problem, program_for(problem, answer)) == [1.0]
+    assert one(tmp_path, "humaneval", published.humaneval(), "test").preamble is None
 
 
 # --- LeetCode ------------------------------------------------------------------------------------

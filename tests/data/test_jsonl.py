@@ -2,11 +2,14 @@
 
 import gzip
 import json
+from dataclasses import replace
 
 import pytest
 
 from maxk.data import DATASETS, Fault, check, load
 from maxk.records import CallTest, Problem, StdinTest
+from maxk.schema import dict_of_test
+from maxk.verify import Verifier
 
 GOOD = {"id": "a", "statement": "Double.", "tests": [{"input": "1", "output": "2"}]}
 CALL = {"function": "f", "args": [1], "expected": 2}
@@ -31,6 +34,7 @@ def test_all_fields_arrive(tmp_path):
         "tags": ["t"],
         "starter": "def f(x):",
         "time_limit": 3,
+        "verbatim": True,
     }
     tests = [StdinTest("1\n", "2\n"), StdinTest("3", "6"), CallTest("f", (1,), 2)]
     assert load("jsonl", "all", written(tmp_path, row)) == [
@@ -39,6 +43,7 @@ def test_all_fields_arrive(tmp_path):
             starter="def f(x):",
             time_limit=3.0,
             tags=("t",),
+            verbatim=True,
         )
     ]
 
@@ -87,6 +92,7 @@ def test_a_compressed_file_with_empty_lines_is_read(tmp_path):
         ({"time_limit": "1"}, "time_limit", "is '1'; use a number"),
         ({"time_limit": 0}, "time_limit", "is 0; use a number"),
         ({"time_limit": True}, "time_limit", "is True; use a number"),
+        ({"verbatim": "yes"}, "verbatim", "is 'yes'; use true or false"),
         ({"solution": "x"}, "solution", "is unknown; a problem has id, statement, tests"),
     ],
 )
@@ -160,3 +166,20 @@ def test_starter_has_no_faults_and_as_many_problems_as_the_table_says():
     problems = load("starter", "all")
     assert f"all {len(problems)}" == DATASETS["starter"].size
     assert all(problem.reference for problem in problems)
+
+
+def test_problems_of_the_small_world_come_back_with_the_same_prompt_tests_and_verdict(tmp_path):
+    told = ("id", "statement", "reference", "difficulty", "verbatim")
+    made = load("pocket", "test")[:20]
+    rows = [
+        {name: getattr(problem, name) for name in told}
+        | {"tags": list(problem.tags), "tests": [dict_of_test(test) for test in problem.tests]}
+        for problem in made
+    ]
+    back = load("jsonl", "all", written(tmp_path, *rows))
+    assert [
+        replace(problem, origin="pocket", tests=tuple(problem.tests)) for problem in back
+    ] == made
+    assert [problem.prompt for problem in back] == [problem.prompt for problem in made]
+    with Verifier(2) as verifier:
+        assert all(v.passed for v in verifier.judge([(p.reference or "", p.tests) for p in back]))

@@ -3,12 +3,13 @@
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from maxk.pocket import examples, problems
-from maxk.pocket.measure import sample
+from maxk.pocket.measure import Measure, figures, sample
 from maxk.pocket.model import CHARACTERS, LONGEST, PROMPT, model, save, tokenizer
 from maxk.pocket.pretrain import Pretrain, group_of_batches, schedule
 from maxk.verify import program_of
@@ -127,6 +128,41 @@ def test_pretraining_lowers_the_loss_and_goes_on_where_it_stopped(tmp_path):
         Stops(out=tmp_path / "parts", steps=100, **small).run()
     Pretrain(out=tmp_path / "parts", steps=100, **small).run()
     assert losses("parts") == losses("whole")
+
+
+def test_a_model_is_measured_and_its_card_has_the_figures(tmp_path, capsys):
+    Pretrain(out=tmp_path, steps=50, batch=4, layers=1, width=32, workers=0).run()
+    Measure(tmp_path, problems=6, n=4, longest=20, card=True).run()
+    card = (tmp_path / "README.md").read_text()
+    assert "| 4 | 0.000 ± 0.000 | 0." in card
+    assert "50 steps" in card
+    assert "6 problems" in card
+    assert not set("{}") & set(card)
+    assert "pass@4" in capsys.readouterr().out
+
+
+def test_the_stream_of_examples_can_be_measured_in_the_place_of_a_model(capsys):
+    Measure(problems=5, n=8).run()
+    assert "pass@8" in capsys.readouterr().out
+
+
+def test_figures_are_means_over_all_problems_and_over_groups():
+    names = ["multiply-add", "order", "sum-less"]  # everything told, a convention open, never seen
+    rewards_PN = np.array([[1, 1], [0.5, 1], [0, 0.5]])
+    head, first, second = figures(rewards_PN, names)
+    assert head[3:] == [
+        "pass@k, everything told",
+        "pass@k, a convention open",
+        "pass@k, families never seen",
+    ]
+    assert [first[0], first[1][:5], first[2][:5], *first[3:]] == [
+        *["1", "0.500", "0.667"],
+        *["0.500", "0.500", "0.000"],
+    ]
+    assert [second[0], second[1][:5], second[2][:5], *second[3:]] == [
+        *["2", "0.667", "0.833"],
+        *["0.500", "1.000", "0.000"],
+    ]
 
 
 def test_the_learning_rate_rises_and_falls():

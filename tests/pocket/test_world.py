@@ -5,13 +5,15 @@ import os
 import subprocess
 import sys
 from itertools import islice
+from random import Random
 
 import pytest
 
 from maxk.pocket import examples, problems
 from maxk.pocket.families import HELD_OUT, SEEN
-from maxk.pocket.world import SIZES, SPLITS, choices, load
+from maxk.pocket.world import SIZES, SPLITS, choices, examples_of, load, origin
 from maxk.verify import Verifier
+from tests.pocket.test_families import share
 
 HELD_OUT_NAMES = {family.name for family in HELD_OUT}
 
@@ -48,6 +50,17 @@ def test_problems_are_whole_and_their_references_pass(split):
     assert all(verdict.passed for verdict in verdicts)
 
 
+def test_a_whole_mistake_passes_the_tests_of_few_problems():
+    """Eight tests let some through; if they let many, no family would be hard."""
+    let_through, asked = [], load("test")
+    for problem in asked:
+        family, choice = origin(problem)
+        for mistake in family.wrong(family.values(choice, Random(0)))[: len(family.mistakes)]:
+            if share(mistake, problem.tests) == 1:
+                let_through.append((problem.statement, mistake))
+    assert len(let_through) < 0.02 * len(asked)
+
+
 def test_the_data_set_has_its_sizes():
     assert {split: len(load(split)) for split in SPLITS} == SIZES
 
@@ -73,6 +86,7 @@ def test_the_same_statement_is_the_same_problem_whatever_the_seed():
 FINGERPRINT = """
 import sys
 from itertools import islice
+from random import Random
 from maxk.pocket import examples, problems
 print([problems(split, 90, seed=3) for split in ("train", "validation", "test")])
 print(list(islice(examples(3), 500)))
@@ -104,3 +118,21 @@ def test_too_many_problems_and_an_unknown_split_are_refused():
         problems("validation", 1_000_000)
     with pytest.raises(ValueError, match="split='dev' is unknown"):
         problems("dev", 1)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_problem_tells_where_it_comes_from():
+    for problem in problems("test", 101):
+        family, choice = origin(problem)
+        assert family.name in problem.tags
+        assert choice in choices(family, "test")
+
+
+def test_programs_for_a_problem_are_those_of_its_family_with_its_parameters():
+    problem = next(p for p in problems("test", 101) if "multiply-add" in p.tags)
+    programs = list(islice(examples_of(problem), 400))
+    assert programs == list(islice(examples_of(problem), 400))
+    assert programs != list(islice(examples_of(problem, 1), 400))
+    with Verifier(2) as verifier:
+        judged = verifier.judge([(program, problem.tests) for program in programs])
+    right = sum(verdict.passed for verdict in judged) / len(judged)
+    assert abs(right - origin(problem)[0].share) < 0.1  # 5 standard errors; the seed is fixed

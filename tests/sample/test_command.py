@@ -1,5 +1,6 @@
 """`maxk sample` and `maxk runs merge`, as far as they are more than `maxk.sample.sample`."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -77,6 +78,16 @@ def test_batch_size_workers_and_verifying_do_not_make_another_run(model, tmp_pat
     assert len(pairs_of(run, "verdicts")) == 15
     with pytest.raises(RunError, match=r"settings.seed: 0 there, 1 asked"):
         maxk_sample(model, tmp_path / "run", "--seed", "1")
+
+
+def test_the_back_end_gets_what_engine_says_and_the_run_notes_it(model, tmp_path):
+    run = maxk_sample(model, tmp_path / "run", "--no-verify", "--engine", "dtype=bfloat16")
+    text = (run.folder / "environment.jsonl").read_text()
+    assert json.loads(text)["engine"] == {"dtype": "bfloat16"}
+    with pytest.raises(ValueError, match=r"--engine: .*'no_such'"):
+        maxk_sample(model, tmp_path / "other", "--no-verify", "--engine", "no_such=1")
+    with pytest.raises(ValueError, match="--engine 'fast' is none; use name=value"):
+        maxk_sample(model, tmp_path / "third", "--no-verify", "--engine", "fast")
 
 
 def test_shards_are_joined_by_the_command(model, tmp_path, capsys):

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,7 +18,18 @@ import pytest
 from maxk.data import load
 from maxk.records import CallTest, Problem, Status, StdinTest, TestResult, Verdict
 from maxk.runs import Run, RunError
-from maxk.sample import Completion, Request, Settings, merge, problems_of, sample, share, verify_run
+from maxk.sample import (
+    Completion,
+    Judging,
+    Request,
+    Settings,
+    merge,
+    problems_of,
+    sample,
+    share,
+    verify_run,
+)
+from maxk.sample.judging import judge_parts
 from maxk.sample.run import Progress
 from maxk.sample.tables import PROBLEMS, pairs_of, status_of
 from maxk.verify import Limits, Verifier
@@ -81,8 +93,7 @@ def test_a_run_has_every_sample_of_every_problem(tmp_path):
 
 def test_columns_have_the_documented_types(tmp_path):
     run = start(tmp_path / "run")
-    with Verifier(workers=1) as verifier:
-        sample(problems(1), Fixed(), run, 2, SETTINGS, verifier=verifier)
+    sample(problems(1), Fixed(), run, 2, SETTINGS, judging=JUDGING)
     types = {field.name: str(field.type) for field in run.read("completions").schema}
     assert types == {
         "problem": "string",
@@ -232,13 +243,10 @@ TEXTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def verifier():
-    with Verifier(workers=2, limits=Limits(cpu_seconds=1.0, wall_seconds=5.0)) as running:
-        yield running
+JUDGING = Judging(workers=2, limits=Limits(cpu_seconds=1.0, wall_seconds=5.0))
 
 
-def test_completions_are_judged_while_others_are_sampled(tmp_path, verifier):
+def test_completions_are_judged_while_others_are_sampled(tmp_path):
     run = start(tmp_path / "run")
     first_verdict = threading.Event()
 
@@ -258,7 +266,7 @@ def test_completions_are_judged_while_others_are_sampled(tmp_path, verifier):
     seen: list[Progress] = []
     state = sample(
         *(problems(4), Waiting(TEXTS), run, 5, SETTINGS),
-        verifier=verifier,
+        judging=JUDGING,
         part_rows=3,
         progress=seen.append,
     )
@@ -273,38 +281,38 @@ def test_completions_are_judged_while_others_are_sampled(tmp_path, verifier):
     assert run.parts("verdicts") == run.parts("completions")
 
 
-def test_verdicts_that_are_missing_are_made_when_the_run_goes_on(tmp_path, verifier):
+def test_verdicts_that_are_missing_are_made_when_the_run_goes_on(tmp_path):
     run = start(tmp_path / "run")
     sample(problems(3), Fixed(TEXTS), run, 5, SETTINGS, part_rows=4)
     assert not run.parts("verdicts")
-    state = sample(problems(3), Fixed(TEXTS), run, 5, SETTINGS, verifier=verifier)
+    state = sample(problems(3), Fixed(TEXTS), run, 5, SETTINGS, judging=JUDGING)
     assert (state.new, state.judged) == (0, 15)
     assert pairs_of(run, "verdicts") == pairs_of(run)
 
 
-def test_a_run_is_judged_again_without_model_and_data(tmp_path, verifier):
+def test_a_run_is_judged_again_without_model_and_data(tmp_path):
     run = start(tmp_path / "run")
     sample(problems(3), Fixed(TEXTS), run, 5, SETTINGS, part_rows=4)
-    assert verify_run(run, verifier) == 15
-    assert verify_run(run, verifier) == 0
+    assert verify_run(run, JUDGING) == 15
+    assert verify_run(run, JUDGING) == 0
     os.unlink(run.folder / "verdicts" / "000001.parquet")
-    assert verify_run(run, verifier) == 4
-    with Verifier(workers=1, limits=Limits(cpu_seconds=2.0)) as other:
-        with pytest.raises(RunError, match=r"limits.cpu_seconds: 1.0 there, 2.0 asked"):
-            verify_run(run, other)
-        assert verify_run(run, other, "verdicts-slow") == 15
+    assert verify_run(run, JUDGING) == 4
+    other = Judging(workers=1, limits=Limits(cpu_seconds=2.0, wall_seconds=5.0))
+    with pytest.raises(RunError, match=r"limits.cpu_seconds: 1.0 there, 2.0 asked"):
+        verify_run(run, other)
+    assert verify_run(run, other, "verdicts-slow") == 15
     rewards = [[row["reward"] for row in rows(run, f"verdicts{x}")] for x in ("", "-slow")]
     assert rewards[0] == rewards[1]
 
 
-def test_an_interrupt_ends_the_judging_soon_and_writes_no_half_of_a_part(tmp_path, verifier):
+def test_an_interrupt_ends_the_judging_soon_and_writes_no_half_of_a_part(tmp_path):
     run = start(tmp_path / "run")
     slow = dict.fromkeys(range(8), "```python\nimport time\ntime.sleep(0.4)\n```")
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         sample(
             *(problems(5), Fixed(slow, stop_after=30), run, 8, SETTINGS),
-            verifier=verifier,
+            judging=JUDGING,
             part_rows=16,
         )
     assert time.monotonic() - began < 15  # all of them would take 30 * 4 * 0.4 / 2 = 24 s
@@ -312,13 +320,65 @@ def test_an_interrupt_ends_the_judging_soon_and_writes_no_half_of_a_part(tmp_pat
     assert len(pairs_of(run, "verdicts")) in (0, 16)
 
 
-def test_a_fault_of_the_judge_ends_the_run(tmp_path):
+def test_a_judge_that_cannot_start_says_so_before_anything_is_sampled(tmp_path):
     run = start(tmp_path / "run")
-    closed = Verifier(workers=1)
-    closed.close()
-    with pytest.raises(RuntimeError, match="this Verifier is closed"):
-        sample(problems(), Fixed(), run, 8, SETTINGS, verifier=closed)
-    assert len(pairs_of(run)) == 40
+    with pytest.raises(ValueError, match="workers=0 must be at least 1"):
+        sample(problems(), Fixed(), run, 8, SETTINGS, judging=Judging(workers=0))
+    assert not run.parts("completions")
+
+
+def test_a_judge_that_dies_ends_the_run_and_the_next_start_makes_up_for_it(tmp_path, monkeypatch):
+    run = start(tmp_path / "run")
+    processes: list[subprocess.Popen] = []
+
+    class Kept(subprocess.Popen):
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            processes.append(self)
+
+    class Killing(Fixed):
+        def sample(self, requests, settings):
+            for i, completion in enumerate(super().sample(requests, settings)):
+                if i == 15:
+                    (judge,) = [each for each in processes if "maxk.sample" in str(each.args)]
+                    judge.kill()
+                    judge.wait()
+                yield completion
+
+    monkeypatch.setattr(subprocess, "Popen", Kept)
+    with pytest.raises(RuntimeError, match="the process that judges ended before"):
+        sample(problems(), Killing(TEXTS), run, 5, SETTINGS, judging=JUDGING, part_rows=3)
+    assert 15 < len(pairs_of(run)) < 25
+    sample(problems(), Fixed(TEXTS), run, 5, SETTINGS, judging=JUDGING, part_rows=3)
+    assert len(pairs_of(run)) == 25
+    assert pairs_of(run, "verdicts") == pairs_of(run)
+
+
+def test_equal_programs_for_a_problem_run_once(tmp_path):
+    run = start(tmp_path / "run")
+    texts = {0: TEXTS[0], 1: f"Another way to say it:\n{TEXTS[0]}", 2: TEXTS[1], 3: TEXTS[0]}
+    sample(problems(2), Fixed(texts), run, 4, SETTINGS)
+    judged = []
+
+    class Counting(Verifier):
+        def judge(self, jobs, done=None):
+            judged.extend(program for program, _ in jobs)
+            return super().judge(jobs, done)
+
+    with Counting(workers=1) as verifier:
+        judge_parts(run, run.parts("completions"), verifier, "verdicts", lambda *_: None)
+    assert len(judged) == 4  # two for each problem
+    assert [row["reward"] for row in rows(run, "verdicts")] == [1.0, 1.0, 0.5, 1.0] * 2
+
+
+def test_a_slow_program_does_not_keep_other_parts_waiting(tmp_path):
+    run = start(tmp_path / "run")
+    slow = "```python\nimport time\ntime.sleep(1)\nprint(input())\n```"
+    sample(problems(1), Fixed({0: slow, 1: TEXTS[0]}), run, 2, SETTINGS, part_rows=1)
+    with Verifier(workers=2) as verifier:
+        judge_parts(run, ["000000", "000001"], verifier, "verdicts", lambda *_: None)
+    first, second = ((run.folder / "verdicts" / f"00000{i}.parquet").stat() for i in (0, 1))
+    assert first.st_mtime > second.st_mtime + 1
 
 
 def test_the_status_of_a_verdict_is_the_most_telling():
@@ -335,16 +395,16 @@ def test_the_status_of_a_verdict_is_the_most_telling():
 # --- shards --------------------------------------------------------------------------------------
 
 
-def shard(folder: Path, which: str, n: int = 4, verifier: Verifier | None = None, **more) -> Run:
+def shard(folder: Path, which: str, n: int = 4, judging: Judging | None = None, **more) -> Run:
     run = start(folder / which.replace("/", "of"), **{"shard": which, "n": n, **more})
-    sample(share(problems(), which), Fixed(TEXTS), run, n, SETTINGS, verifier=verifier, part_rows=3)
+    sample(share(problems(), which), Fixed(TEXTS), run, n, SETTINGS, judging=judging, part_rows=3)
     return run
 
 
-def test_merged_shards_are_the_whole_run(tmp_path, verifier):
+def test_merged_shards_are_the_whole_run(tmp_path):
     whole = start(tmp_path / "whole", n=4)
-    sample(problems(), Fixed(TEXTS), whole, 4, SETTINGS, verifier=verifier)
-    shards = [shard(tmp_path, f"{i}/3", verifier=verifier).folder for i in (2, 3, 1)]
+    sample(problems(), Fixed(TEXTS), whole, 4, SETTINGS, judging=JUDGING)
+    shards = [shard(tmp_path, f"{i}/3", judging=JUDGING).folder for i in (2, 3, 1)]
     merged = merge(shards, tmp_path / "merged")
     assert merged.config == whole.config
     assert rows(merged) == rows(whole)
@@ -353,8 +413,16 @@ def test_merged_shards_are_the_whole_run(tmp_path, verifier):
         r["status"] for r in rows(whole, "verdicts")
     ]
     again = Fixed()
-    sample(problems(), again, merged, 4, SETTINGS, verifier=verifier)
+    sample(problems(), again, merged, 4, SETTINGS, judging=JUDGING)
     assert again.asked == []
+
+
+def test_more_shards_than_problems_make_a_run_too(tmp_path):
+    shards = [shard(tmp_path, f"{i}/7", judging=JUDGING) for i in range(1, 8)]
+    assert [len(problems_of(each)) for each in shards] == [1, 1, 1, 1, 1, 0, 0]
+    merged = merge([each.folder for each in shards], tmp_path / "merged")
+    assert problems_of(merged) == problems()
+    assert len(pairs_of(merged)) == len(pairs_of(merged, "verdicts")) == 20
 
 
 def test_shards_that_do_not_make_a_run_are_refused(tmp_path):

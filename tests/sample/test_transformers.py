@@ -3,6 +3,9 @@
 import copy
 import itertools
 import math
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,12 +13,14 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from scipy import stats
-from transformers import AutoConfig, AutoModelForCausalLM
+from tokenizers import Tokenizer, decoders, models
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from maxk.sample import Completion, Request, Settings
-from maxk.sample.models import load
+from maxk.sample.base import text_of
+from maxk.sample.models import load, unpack
 from maxk.sample.transformers_ import TransformersSampler, refuse_other_layers
-from tests.tiny import tiny_model
+from tests.tiny import tiny_model, write_gguf
 
 PROMPTS = {"a": "print(1)", "b": "abc def", "c": "x = 3 * (4 + 5)\n", "d": "z"}
 PLAIN = Settings(max_tokens=24, chat=False, seed=3)
@@ -237,6 +242,34 @@ def test_an_adapter_is_its_merged_model_and_not_its_base(tmp_path):
     assert texts[merged] != texts[base]
 
 
+def test_an_adapter_on_the_hub_is_known_by_its_name(tmp_path):
+    """From the hub's cache, as a download leaves it."""
+    stored = tmp_path / "hub" / "models--some--lora"
+    (stored / "snapshots" / "abc").mkdir(parents=True)
+    (stored / "refs").mkdir()
+    (stored / "refs" / "main").write_text("abc")
+    (stored / "snapshots" / "abc" / "adapter_config.json").write_text('{"r": 12}')
+    program = """
+from maxk.sample.models import adapter_of
+print(adapter_of("some/lora"), adapter_of("some/model"), adapter_of("no/such.gguf"))
+"""
+    environment = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "{'r': 12} None None\n"
+
+
+def test_a_first_space_of_a_completion_stays():
+    """As tokenizers made with SentencePiece would lose it."""
+    plain = Tokenizer(models.WordLevel({"<unk>": 0, "▁def": 1, "▁": 2, "▁x": 3}, "<unk>"))
+    plain.decoder = decoders.Metaspace()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=plain)
+    assert tokenizer.decode([2, 2, 3]) == "  x"  # one space short
+    assert text_of(tokenizer, [1], [2, 2, 3]) == "   x"
+    assert text_of(tokenizer, [], [1]) == "def"
+
+
 def test_the_chat_template_is_used_where_it_is_asked_for(tiny):
     model, tokenizer = tiny_model()
     ask = [Request("a", [{"role": "user", "content": "abc"}], (0,))]
@@ -299,37 +332,31 @@ def test_a_gguf_file_without_the_package_says_what_to_install(tmp_path, monkeypa
 
 
 def test_a_gguf_file_is_the_model_that_was_written_into_it(tmp_path):
-    """Written with the package's own writer, in float32."""
-    gguf = pytest.importorskip("gguf")
     model, tokenizer = tiny_model()
-    config = model.config
-    writer = gguf.GGUFWriter(str(tmp_path / "tiny.gguf"), "llama")
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_rope_dimension_count(config.head_dim)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_vocab_size(config.vocab_size)
-    words = tokenizer.convert_ids_to_tokens(list(range(config.vocab_size)))
-    writer.add_tokenizer_model("llama")
-    writer.add_token_list(words)
-    writer.add_token_scores([0.0] * len(words))
-    writer.add_token_types([1] * len(words))
-    writer.add_eos_token_id(1)
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
-    for name, weights in model.state_dict().items():
-        if name.endswith(("q_proj.weight", "k_proj.weight")):  # the format interleaves halves
-            heads = config.num_attention_heads
-            shape = (heads, 2, weights.shape[0] // heads // 2, weights.shape[1])
-            weights = weights.reshape(shape).swapaxes(1, 2).reshape(weights.shape)
-        known = names.get_name(name, try_suffixes=(".weight",))
-        writer.add_tensor(known, weights.contiguous().numpy())
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    read, _ = load(str(tmp_path / "tiny.gguf"))
+    write_gguf(tmp_path / "tiny.gguf", model, tokenizer)
+    read, _ = load(str(tmp_path / "tiny.gguf"), device="cpu")
     assert drawn((read, tokenizer), requests(3)) == drawn((model, tokenizer), requests(3))
+
+
+def test_an_unpacked_gguf_file_is_an_ordinary_model(tmp_path):
+    model, tokenizer = tiny_model()
+    write_gguf(tmp_path / "tiny.gguf", model, tokenizer)
+    unpack(str(tmp_path / "tiny.gguf"), str(tmp_path / "unpacked"))
+    read, words = load(str(tmp_path / "unpacked"), device="cpu")
+    for name, weights in read.state_dict().items():
+        assert torch.equal(weights, model.state_dict()[name].bfloat16().float())
+    assert words.convert_ids_to_tokens([5, 7]) == tokenizer.convert_ids_to_tokens([5, 7])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_draws_what_a_cpu_draws():
+    model: Any
+    model, tokenizer = ending_model()
+    on_cpu = drawn((model, tokenizer), requests(40))
+    on_gpu = drawn((model.to("cuda"), tokenizer), requests(40))
+    assert len(on_cpu) == len(on_gpu) == 160
+    same = [key for key in on_cpu if on_cpu[key].text == on_gpu[key].text]
+    assert len(same) >= 156  # a rounding may decide a draw
+    for key in same:
+        assert on_gpu[key].logprob == pytest.approx(on_cpu[key].logprob, abs=1e-3)
+        assert on_gpu[key].entropy == pytest.approx(on_cpu[key].entropy, abs=1e-4)

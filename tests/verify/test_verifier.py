@@ -478,7 +478,10 @@ def test_random_numbers_are_the_same_every_time(verifier):
     ((first,), (second,)) = (verifier.call(program, "f", [()]) for _ in range(2))
     assert first == second
     script = "import random\nprint(random.random())"
-    assert verifier.judge([(script, [StdinTest("", str(first))])])[0].passed
+    jobs = [(script, [StdinTest("", str(first))])] * 8  # on several workers
+    assert all(verdict.passed for verdict in verifier.judge(jobs))
+    with Verifier(workers=1) as other:
+        assert other.call(program, "f", [()]) == [first]
 
 
 def test_a_call_gives_values_with_their_types_and_says_what_failed(verifier):

@@ -49,7 +49,7 @@ class Shown(Generic[State]):
             console.print(f"{done} of {self.total} {self.unit}, {text}")
 
 
-def judging(total: int) -> Shown[Summary]:
+def progress_of_judging(total: int) -> Shown[Summary]:
     """Progress of judging."""
 
     def text(summary: Summary) -> str:

@@ -2,8 +2,9 @@
 
 import contextlib
 import dataclasses
+import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,8 +15,19 @@ from maxk.cli.console import Shown, console
 from maxk.cli.data import Which
 from maxk.records import Problem
 from maxk.runs import Run
-from maxk.sample import Backend, Progress, Settings, choose, make, merge, sample, share
-from maxk.verify import Limits, Verifier
+from maxk.sample import (
+    Backend,
+    Judging,
+    Progress,
+    Sampler,
+    Settings,
+    choose,
+    make,
+    merge,
+    sample,
+    share,
+)
+from maxk.verify import Limits
 
 
 @dataclass(frozen=True)
@@ -27,7 +39,7 @@ class Sample:
     """
 
     model: str
-    """folder, name on the hub, LoRA adapter, GGUF file, or what a server calls it"""
+    """pocket, folder, name on the hub, LoRA adapter, GGUF file, or what a server calls it"""
     data: str
     """data set, as `maxk data list` has it"""
     out: Path
@@ -55,6 +67,8 @@ class Sample:
     """put the prompt into the model's chat template"""
     batch: int | None = None
     """completions at a time; default: what suits the back end"""
+    engine: tuple[str, ...] = ()
+    """more for the back end, such as gpu_memory_utilization=0.5 logprobs=true for vllm"""
     verify: bool = True
     """judge the completions while others are sampled"""
     workers: int | None = None
@@ -68,24 +82,21 @@ class Sample:
         backend = choose(self.backend, self.base_url)
         problems = self.problems()
         run = Run.start(self.out, "sample", self.config(backend, settings))
-        options: dict[str, Any] = {}
+        options = engine_options(self.engine)
         if self.batch is not None:
             options["concurrency" if backend == "openai" else "batch"] = self.batch
         total = self.n * len(problems)
         shown = Shown[Progress](total, "completions", lambda state: state.done, line)
-        with terminated_as_interrupted(), shown, contextlib.ExitStack() as stack:
+        with terminated_as_interrupted(), shown:
             with run.locked():  # or another works on it; better known before the model is loaded
                 pass
-            sampler = make(self.model, backend, self.base_url, **options)
-            verifier = None
-            if self.verify:
-                verifier = stack.enter_context(
-                    Verifier(self.workers, self.limits, self.allow_unsafe)
-                )
+            sampler = make_with(options, self.model, backend, self.base_url)
+            judging = Judging(self.workers, self.limits, self.allow_unsafe)
             state = sample(
                 *(problems, sampler, run, self.n, settings),
-                verifier=verifier,
+                judging=judging if self.verify else None,
                 progress=shown.update,
+                note={"engine": options} if options else {},
             )
         console.print(f"{state.done} completions in {self.out}", soft_wrap=True, markup=False)
         if state.new:
@@ -115,6 +126,34 @@ class Sample:
             },
             "settings": dataclasses.asdict(settings),
         }
+
+
+def engine_options(given: Sequence[str]) -> dict[str, Any]:
+    """name=value, where the value is JSON or else text.
+
+    >>> engine_options(["max_model_len=2048", "logprobs=true", "dtype=bfloat16"])
+    {'max_model_len': 2048, 'logprobs': True, 'dtype': 'bfloat16'}
+    """
+    options: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not (equals and name.isidentifier()):
+            raise ValueError(f"--engine {text!r} is none; use name=value")
+        try:
+            options[name] = json.loads(value)
+        except json.JSONDecodeError:
+            options[name] = value
+    return options
+
+
+def make_with(options: dict[str, Any], model: str, backend: Backend, url: str | None) -> Sampler:
+    """The back end with these options; one that it does not know is the user's mistake."""
+    try:
+        return make(model, backend, url, **options)
+    except TypeError as error:
+        if any(name in str(error) for name in options):
+            raise ValueError(f"--engine: {error}") from error
+        raise
 
 
 @contextlib.contextmanager

@@ -9,9 +9,10 @@ import tyro
 from maxk.best_of_n import Solution, solve
 from maxk.cli.console import console
 from maxk.cli.data import Which
+from maxk.cli.sample import engine_options, make_with
 from maxk.data.jsonl import refuse_faults
 from maxk.records import Problem, Verdict
-from maxk.sample import Backend, Settings, choose, make
+from maxk.sample import Backend, Settings, choose
 from maxk.verify import Verifier
 
 
@@ -22,7 +23,7 @@ class Solve:
     problem: str
     """the id of a problem of --data, or a .jsonl file with one problem (docs/data.md)"""
     model: str
-    """folder, name on the hub, LoRA adapter, GGUF file, or what a server calls it"""
+    """pocket, folder, name on the hub, LoRA adapter, GGUF file, or what a server calls it"""
     data: str | None = None
     """data set, as `maxk data list` has it"""
     split: str | None = None
@@ -33,6 +34,8 @@ class Solve:
     backend: Backend = "auto"
     base_url: str | None = None
     """of a server that speaks OpenAI's protocol"""
+    engine: tuple[str, ...] = ()
+    """more for the back end, such as gpu_memory_utilization=0.5 for vllm"""
     temperature: float = 1.0
     top_p: float = 1.0
     max_tokens: int = 512
@@ -45,7 +48,8 @@ class Solve:
     def run(self) -> int:
         problem = self.found()
         settings = Settings(self.temperature, self.top_p, self.max_tokens, self.seed)
-        sampler = make(self.model, choose(self.backend, self.base_url), self.base_url)
+        backend = choose(self.backend, self.base_url)
+        sampler = make_with(engine_options(self.engine), self.model, backend, self.base_url)
         with Verifier(allow_unsafe=self.allow_unsafe) as verifier:
             solution = solve(problem, sampler, self.n, settings, verifier, self.report)
         self.show(solution)

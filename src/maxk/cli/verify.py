@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 import tyro
 from rich.table import Table
 
-from maxk.cli.console import console, judging
+from maxk.cli.console import console, progress_of_judging
 from maxk.cli.data import Which
 from maxk.records import Problem, Status
 from maxk.runs import Run
-from maxk.sample import verify_run
+from maxk.sample import Judging, verify_run
 from maxk.verify import Limits, Verifier
 from maxk.verify.doctor import examine
 from maxk.verify.stored import Summary, count_rows, judge_file, verdicts_path
@@ -53,7 +53,7 @@ class Verify:
             Verifier(
                 self.workers, self.limits, self.allow_unsafe, isolate=self.isolate
             ) as verifier,
-            judging(total) as shown,
+            progress_of_judging(total) as shown,
         ):
             summary = judge_file(self.file, verifier, self.out, self.problems(), shown.update)
         self.show(summary, verifier.tier)
@@ -61,11 +61,22 @@ class Verify:
 
     def run_folder(self) -> int:
         run = Run.open(self.file)
-        with Verifier(
-            self.workers, self.limits, self.allow_unsafe, isolate=self.isolate
-        ) as verifier:
-            judged = verify_run(run, verifier, self.table)
-        console.print(f"{judged} judged now; verdicts: {self.file}/{self.table}", soft_wrap=True)
+        there = run.read(self.table, ["reward"]).num_rows if run.parts(self.table) else 0
+        total = run.read("completions", ["sample"]).num_rows - there
+        summary = Summary()
+
+        def seen(completions: int, reward: float) -> None:
+            summary.rows += completions
+            summary.reward += reward
+            shown.update(summary)
+
+        judging = Judging(self.workers, self.limits, self.allow_unsafe, self.isolate)
+        with progress_of_judging(total) as shown:
+            verify_run(run, judging, self.table, seen)
+        if summary.rows:
+            console.print(f"mean reward {summary.reward / summary.rows:.4f}")
+        text = f"{summary.rows} judged now; verdicts: {self.file}/{self.table}"
+        console.print(text, soft_wrap=True, markup=False)
         return 0
 
     def problems(self) -> dict[str, Problem]:

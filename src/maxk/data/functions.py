@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import re
 import warnings
 from collections.abc import Sequence
 
@@ -50,7 +51,8 @@ def mbpp_split(row: Row) -> str | None:
 def humaneval(row: Row, account: Account) -> Problem | None:
     """A row of openai/openai_humaneval: a signature with a docstring, to be completed.
 
-    Each assert of the published check is a test. None is shown beside the prompt.
+    Each assert of the published check is a test. None is shown beside the prompt. What the prompt
+    has before the function, imports and now and then a helper, stands before every solution.
     """
     function = row.text("entry_point")
     if not row.has("test"):
@@ -63,7 +65,18 @@ def humaneval(row: Row, account: Account) -> Problem | None:
         entry_point=function,
         reference=prompt + row.text("canonical_solution"),
         starter=prompt,
+        preamble=before(prompt, function),
     )
+
+
+def before(prompt: str, function: str) -> str | None:
+    """What a prompt has before the function that it asks for.
+
+    >>> before("import math\\n\\n\\ndef area(r):\\n", "area")
+    'import math'
+    """
+    asked = re.search(rf"^def {re.escape(function)}\b", prompt, re.MULTILINE)
+    return (prompt[: asked.start()].strip() if asked else "") or None
 
 
 def leetcode(row: Row, account: Account) -> Problem | None:

@@ -11,6 +11,7 @@
     starter          code that the solution has to begin with
     preamble         imports that are put before every solution
     time_limit       seconds a test
+    verbatim         true: the prompt is the statement and nothing else
 
 All but the first two and `tests` may be left out or null. Any other field is an error.
 """
@@ -28,7 +29,7 @@ from maxk.schema import read_test
 
 _REQUIRED = ("id", "statement", "tests")
 _TEXT = ("id", "statement", "entry_point", "reference", "difficulty", "starter", "preamble")
-_FIELDS = (*_REQUIRED, "shown", *_TEXT[2:], "tags", "time_limit")
+_FIELDS = (*_REQUIRED, "shown", *_TEXT[2:], "tags", "time_limit", "verbatim")
 _LISTED = 5  # faults that an error spells out
 
 
@@ -90,6 +91,7 @@ def problem(row: Row, account: Account) -> Problem:
         examples=tuple(tests[: row.get("shown", int, 0)]),
         time_limit=None if time_limit is None else float(time_limit),
         tags=tuple(row.get("tags", list, [])),
+        verbatim=row.get("verbatim", bool, False),
         **texts,
     )
 
@@ -120,6 +122,8 @@ def _faults(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
     limit = given.get("time_limit", 1)
     if type(limit) not in (int, float) or not limit > 0:
         yield "time_limit", f"is {limit!r}; use a number of seconds above 0"
+    if not isinstance(given.get("verbatim", False), bool):
+        yield "verbatim", f"is {given['verbatim']!r}; use true or false"
     yield from _faults_of_tests(given)
     reference = given.get("reference", "")
     if isinstance(reference, str):

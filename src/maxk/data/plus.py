@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from maxk.data.base import Account, LazyTests, Row
-from maxk.data.functions import called_function, humaneval
+from maxk.data.functions import before, called_function, humaneval
 from maxk.data.plus_rules import HUMANEVAL_RULES, MBPP_ANSWERS, MBPP_RULES, Rule, restored
 from maxk.records import AssertTest, CallTest, Problem, Status, Test, TestResult
 from maxk.verify import Verifier
@@ -57,7 +57,8 @@ def humaneval_plus(row: Row, account: Account) -> Problem | None:
     program = row.text("prompt") + row.text("canonical_solution")
     inputs = _Inputs.of(row, number, program, HUMANEVAL_RULES.get(number))
     problem = _problem(row, account, inputs)
-    return problem and replace(problem, starter=problem.statement)
+    granted = before(row.text("prompt"), row.text("entry_point"))
+    return problem and replace(problem, starter=problem.statement, preamble=granted)
 
 
 def expected_values(

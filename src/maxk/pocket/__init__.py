@@ -5,6 +5,24 @@
 (True, 8)
 """
 
+from pathlib import Path
+
 from maxk.pocket.world import examples, problems
 
-__all__ = ["examples", "problems"]
+__all__ = ["examples", "folder", "problems", "resolve"]
+
+NAME = "pocket"
+
+
+def folder() -> Path:
+    """Where the small model lies, in the form of Hugging Face."""
+    return Path(__file__).with_name("weights")
+
+
+def resolve(model: str) -> str:
+    """What to load for a model that a user names: for "pocket", the one that comes with maxk.
+
+    >>> resolve("Qwen/Qwen2.5-Coder-7B-Instruct")
+    'Qwen/Qwen2.5-Coder-7B-Instruct'
+    """
+    return str(folder()) if model == NAME else model

@@ -11,7 +11,7 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -23,39 +23,40 @@ Values = SimpleNamespace  # one value for each parameter
 _SLOT = re.compile("«(.*?)»", re.DOTALL)
 _PARAMETER = re.compile(r"\$([a-z])")
 
+SLIP = 0.05  # of all examples have a parameter mistaken
+LIKELY = 0.6  # at least that often a slot is right where a whole program can be wrong
+
 
 @dataclass(frozen=True, eq=False)
 class Family:
     """Problems that differ in parameters only.
 
     `share` is how many of its examples in pretraining are correct; the rest are mistakes. `hidden`
-    names parameters that the statement does not tell: a convention left open, such as whether to
-    count from 0 or from 1. The tests hold one of them, so a model can only try.
+    are parameters that the statement does not tell, with how often each value is meant: a
+    convention left open, such as whether to count from 0 or from 1. The tests hold one of them, so
+    one try does best with the most frequent, and many tries must cover the others.
     """
 
     name: str
     difficulty: Literal["easy", "medium", "hard"]
     share: float
-    parameters: Mapping[str, Sequence[Any]]
+    parameters: Mapping[str, Sequence[Any]]  # those that the statement tells
     statements: tuple[str, ...]
     inputs: Inputs
     answer: Callable[[Any, Values], object]  # from the input, read, to what is to be printed
-    programs: tuple[str, ...]
+    programs: tuple[str, ...]  # one for each style, all with slots
     mistakes: tuple[str, ...] = ()  # whole programs that are wrong
-    hidden: str = ""
-
-    @property
-    def shown(self) -> list[str]:
-        return [name for name in self.parameters if name not in self.hidden]
+    hidden: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def choices(self) -> list[tuple[Any, ...]]:
         """All values of the parameters that a statement tells."""
-        return list(itertools.product(*(self.parameters[name] for name in self.shown)))
+        return list(itertools.product(*self.parameters.values()))
 
     def values(self, choice: Sequence[Any], rng: Random) -> Values:
         """This choice, with the hidden parameters drawn."""
-        values = dict(zip(self.shown, choice, strict=True))
-        values |= {name: rng.choice(self.parameters[name]) for name in self.hidden}
+        values = dict(zip(self.parameters, choice, strict=True))
+        for name, often in self.hidden.items():
+            values[name] = rng.choices([*often], [*often.values()])[0]
         return Values(**values)
 
     def correct(self, values: Values) -> list[str]:
@@ -74,27 +75,35 @@ class Family:
     def example(self, values: Values, rng: Random) -> str:
         """A program as one finds it: correct in `share` of the cases.
 
-        The rest are whole programs that are wrong, correct ones with a wrong parameter, and for the
-        most part those with one slot or a few filled wrongly.
+        What can go wrong goes wrong independently: a parameter is mistaken, the whole program is
+        another one, a slot is filled wrongly. A model that has learned each of these chances
+        writes correct programs as often as it was shown them, however rare they are.
         """
-        if rng.random() < self.share:
-            return fill(_parts(rng.choice(self.programs)), values)
-        kind = rng.random()
-        if kind < 0.2 and self.mistakes:
-            return fill(_parts(rng.choice(self.mistakes)), values)
-        if kind < 0.4:
-            return fill(_parts(rng.choice(self.programs)), self._slip(values, rng))
-        parts = _parts(rng.choice([p for p in self.programs if "«" in p]))
+        if rng.random() < SLIP:
+            values = self._slip(values, rng)
+        parts = _parts(rng.choice(self.programs))
         slots = range(1, len(parts), 2)
-        right = max(0.5, self.share ** (1 / len(slots)))
-        picks: dict[int, int] = {}
-        while not picks:
-            picks = {s: rng.randrange(1, len(parts[s])) for s in slots if rng.random() > right}
+        approach, right = self._chances(len(slots))
+        if rng.random() > approach:
+            return fill(_parts(rng.choice(self.mistakes)), values)
+        picks = {s: rng.randrange(1, len(parts[s])) for s in slots if rng.random() > right}
         return fill(parts, values, picks)
+
+    def _chances(self, slots: int) -> tuple[float, float]:
+        """Of a program that is not another one altogether, and of each slot to be right.
+
+        Equal ones, but for rare programs: there the approach is what is rare, and a slot is right
+        more often than not.
+        """
+        unslipped = self.share / (1 - SLIP)
+        if not self.mistakes:
+            return 1.0, unslipped ** (1 / slots)
+        right = max(LIKELY, unslipped ** (1 / (slots + 1)))
+        return unslipped / right**slots, right
 
     def _slip(self, values: Values, rng: Random) -> Values:
         """The values with one that the statement tells replaced by another."""
-        name = rng.choice(self.shown)
+        name = rng.choice([*self.parameters])
         others = [value for value in self.parameters[name] if value != getattr(values, name)]
         return Values(**{**vars(values), name: rng.choice(others)})
 

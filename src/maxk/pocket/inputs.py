@@ -31,6 +31,9 @@ def integer(low: int, high: int, near: str = "", multiple: str = "") -> Inputs:
         value = rng.randint(low, high)
         if (near or multiple) and number % 2:
             value = _close(rng, p, near, multiple, high)
+        if len(multiple) > 1 and number == 1:  # one that all of them divide
+            both = math.lcm(*(getattr(p, name) for name in multiple))
+            value = both * rng.randint(1, max(1, high // both))
         return str(min(max(value, low), high))
 
     return Inputs(draw, int)
@@ -74,12 +77,15 @@ def numbers(
     return Inputs(draw, _integers)
 
 
-def word(letters: str = "", longest: int = 9, shortest: int = 1, also: str = "") -> Inputs:
-    """A word in which the letters that these parameters name are frequent."""
+def word(
+    letters: str = "", longest: int = 9, shortest: int = 1, also: str = "", capitals: float = 0
+) -> Inputs:
+    """A word in which the letters that these parameters name are frequent, some as capitals."""
 
     def draw(rng: Random, p: Any, number: int) -> str:
         size = rng.randint(shortest, max(shortest, 3 if number < 2 else longest))
-        return "".join(_letter(rng, p, letters, also) for _ in range(size))
+        row = [_letter(rng, p, letters, also) for _ in range(size)]
+        return "".join(c.upper() if rng.random() < capitals else c for c in row)
 
     return Inputs(draw, str)
 

@@ -63,16 +63,16 @@ class Pretrain:
             net.parameters(), self.lr, (0.9, 0.98), weight_decay=0.01, fused=True
         )
         state, curve = self.out / "training.pt", self.out / "loss.csv"
-        step = 0
+        step, tokens, before = 0, 0, 0.0
         if state.exists():
             kept = torch.load(state, map_location=self.device, weights_only=True)
             net.load_state_dict(kept["model"])
             optimizer.load_state_dict(kept["optimizer"])
-            step = kept["step"]
+            step, tokens, before = kept["step"], kept["tokens"], kept["seconds"]
         else:
             curve.write_text("step,loss,tokens,seconds\n")
         print(f"{sum(p.numel() for p in net.parameters()):,} weights, from step {step}")
-        start, tokens, losses = time.monotonic(), 0, []
+        start, losses = time.monotonic() - before, []
         for ids_BT, labels_BT in self.batches(step):
             rate = self.lr * schedule(step, self.steps, self.warmup)
             for group in optimizer.param_groups:
@@ -89,7 +89,8 @@ class Pretrain:
             if step % self.save_every == 0 or step == self.steps:
                 save(net, self.out)
                 kept = {"model": net.state_dict(), "optimizer": optimizer.state_dict()}
-                torch.save({**kept, "step": step}, state)
+                kept |= {"step": step, "tokens": tokens, "seconds": time.monotonic() - start}
+                torch.save(kept, state)
 
     def batches(self, first: int) -> Iterator[tuple[Tensor, Tensor]]:
         """The batches from step `first` on, made in other processes."""

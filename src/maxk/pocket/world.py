@@ -33,8 +33,8 @@ def load(split: Split) -> list[Problem]:
 def problems(split: Split, count: int = 200, seed: int = 0) -> list[Problem]:
     """`count` problems of a split, spread evenly over its families, all different.
 
-    >>> [problem.id for problem in problems("train", 2)]
-    ['pocket/train/000-fibonacci', 'pocket/train/001-floor']
+    >>> len({problem.statement for problem in problems("train", 300)})
+    300
     """
     rng = Random(f"pocket problems {split} {seed}")
     left = {family: _shuffled(choices(family, split), rng) for family in families(split)}
@@ -57,6 +57,28 @@ def examples(seed: int | str = 0) -> Iterator[tuple[str, str]]:
         family = rng.choice(SEEN)
         values = family.values(rng.choice(choices(family, "train")), rng)
         yield tell(rng.choice(family.statements), values), family.example(values, rng)
+
+
+def examples_of(problem: Problem, seed: int | str = 0) -> Iterator[str]:
+    """An endless stream of programs for one problem, drawn as those of pretraining are.
+
+    This is what a model would write that had learned the stream perfectly, and that knew no more
+    than the statement tells: hidden parameters are drawn anew each time.
+    """
+    rng = Random(f"pocket examples of {problem.id} {seed}")
+    family, choice = origin(problem)
+    while True:
+        yield family.example(family.values(choice, rng), rng)
+
+
+def origin(problem: Problem) -> tuple[Family, tuple[Any, ...]]:
+    """The family of a problem, and the parameters that its statement tells."""
+    family = next(family for family in SEEN + HELD_OUT if family.name in problem.tags)
+    for choice in family.choices():
+        values = family.values(choice, Random(0))  # no statement tells the hidden ones
+        if problem.statement in [tell(statement, values) for statement in family.statements]:
+            return family, choice
+    raise ValueError(f"{problem.id} is no problem of this world")
 
 
 def families(split: Split) -> tuple[Family, ...]:

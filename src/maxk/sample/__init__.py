@@ -2,8 +2,7 @@
 
     sampler = make("Qwen/Qwen2.5-Coder-0.5B-Instruct")
     run = Run.start("runs/mbpp", "sample", config)
-    with Verifier() as verifier:
-        sample(load("mbpp", "test"), sampler, run, n=256, settings=Settings(), verifier=verifier)
+    sample(load("mbpp", "test"), sampler, run, n=256, settings=Settings(), judging=Judging())
 
 Importing this does not import torch; making a back end does.
 """
@@ -12,7 +11,7 @@ import importlib.util
 from typing import Any, Literal
 
 from maxk.sample.base import Completion, Request, Sampler, Settings
-from maxk.sample.judging import verify_run
+from maxk.sample.judging import Judging, verify_run
 from maxk.sample.run import Progress, sample
 from maxk.sample.shards import merge, share
 from maxk.sample.tables import problems_of
@@ -20,6 +19,7 @@ from maxk.sample.tables import problems_of
 __all__ = [
     "Backend",
     "Completion",
+    "Judging",
     "Progress",
     "Request",
     "Sampler",
@@ -57,7 +57,7 @@ def choose(backend: Backend = "auto", base_url: str | None = None) -> Backend:
 def make(
     model: str, backend: Backend = "auto", base_url: str | None = None, **options: Any
 ) -> Sampler:
-    """A sampler of a model: a folder, a name on the hub, a LoRA adapter, a GGUF file.
+    """A sampler of a model: "pocket", a folder, a name on the hub, a LoRA adapter, a GGUF file.
 
     options: of the back end, such as batch=128 or, for a server, concurrency=64.
     """

@@ -7,12 +7,14 @@ transformers on one device; by the seed of each request with vLLM and with serve
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 Prompt = str | list[dict[str, str]]  # text, or chat messages
 Finish = Literal["stop", "length"]
+
+_BEFORE = 4  # tokens of the prompt that a completion is decoded behind
 
 
 @dataclass(frozen=True)
@@ -125,3 +127,20 @@ def prompt_ids(tokenizer: Any, prompt: Prompt, chat: bool) -> list[int]:
         messages(prompt), tokenize=False, add_generation_prompt=True
     )
     return list(tokenizer(text, add_special_tokens=False).input_ids)  # the template has them
+
+
+def text_of(tokenizer: Any, prompt: Sequence[int], ids: Sequence[int]) -> str:
+    """Tokens that follow a prompt, as text.
+
+    They are decoded behind the last tokens of the prompt: by themselves some tokenizers lose a
+    first space of theirs, which in Python means something.
+    """
+
+    def decode(some: Sequence[int]) -> str:
+        return tokenizer.decode(
+            list(some), skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+
+    before = list(prompt[-_BEFORE:])
+    start, whole = decode(before), decode([*before, *ids])
+    return whole[len(start) :] if whole.startswith(start) else decode(ids)

@@ -1,15 +1,16 @@
-"""Judge the completions of a run, at once or while they are being sampled.
+"""Judge the completions of a run.
 
 Completions are judged part by part, once the part is on disk: a verdict never outlives what it is
-about, and which parts have no verdicts yet is seen by their names.
+about, and which parts have no verdicts yet is seen by their names. A few parts are judged at a
+time, so that a program that takes its whole time limit does not keep the others waiting.
 """
 
 import json
-import queue
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,23 +18,37 @@ import pyarrow.parquet as pq
 from maxk.records import Problem, Verdict
 from maxk.runs import Run, RunError, differences
 from maxk.sample.tables import VERDICTS, problems_of, verdict_row
-from maxk.verify import Verifier, program_for
+from maxk.verify import Limits, Verifier, program_for
 
 Seen = Callable[[int, float], None]  # so many completions judged, the sum of their rewards
+_TOGETHER = 4  # parts
 
 
-class _StopError(Exception):
-    """Judging is to end now."""
+@dataclass(frozen=True)
+class Judging:
+    """How to judge: the arguments of a `Verifier`."""
+
+    workers: int | None = None
+    limits: Limits = field(default_factory=Limits)
+    allow_unsafe: bool = False
+    isolate: Literal["program", "test"] = "program"
+
+    def verifier(self) -> Verifier:
+        return Verifier(self.workers, self.limits, self.allow_unsafe, isolate=self.isolate)
+
+    def telling(self) -> dict[str, Any]:
+        """What verdicts depend on beside program and tests."""
+        return {"limits": asdict(self.limits), "isolate": self.isolate}
 
 
 def verify_run(
-    run: Run, verifier: Verifier, name: str = "verdicts", seen: Seen | None = None
+    run: Run, judging: Judging | None = None, name: str = "verdicts", seen: Seen | None = None
 ) -> int:
     """Judge what has no verdict yet; gives how many completions that was.
 
     name: the table for the verdicts; those made under other limits need another.
     """
-    problems = {problem.id: problem for problem in problems_of(run)}
+    judging = judging or Judging()
     judged = 0
 
     def count(completions: int, reward: float) -> None:
@@ -43,9 +58,10 @@ def verify_run(
             seen(completions, reward)
 
     with run.locked():
-        check_limits(run, verifier, name)
-        for part in unjudged(run, name):
-            judge_part(run, part, problems, verifier, name, count)
+        check_limits(run, judging, name)
+        if parts := unjudged(run, name):
+            with judging.verifier() as verifier:
+                judge_parts(run, parts, verifier, name, count)
     return judged
 
 
@@ -55,103 +71,85 @@ def unjudged(run: Run, name: str) -> list[str]:
     return [part for part in run.parts("completions") if part not in there]
 
 
+def judge_parts(
+    run: Run, parts: Iterable[str | None], verifier: Verifier, name: str, seen: Seen
+) -> None:
+    """Judge parts of the completions as they come; None, where there is none yet, is passed over.
+
+    A fault of one is raised when the next comes, and ends the others.
+    """
+    problems = {problem.id: problem for problem in problems_of(run)}
+    counting, stop = threading.Lock(), threading.Event()
+
+    def count(completions: int, reward: float) -> None:
+        if stop.is_set():
+            raise InterruptedError("judging was stopped")
+        with counting:
+            seen(completions, reward)
+
+    running: set[Future[None]] = set()
+    with ThreadPoolExecutor(_TOGETHER, "maxk judge") as pool:
+        try:
+            for part in parts:
+                if part is not None:
+                    job = (judge_part, run, part, problems, verifier, name, count)
+                    running.add(pool.submit(*job))
+                for ended in [each for each in running if each.done()]:
+                    running.remove(ended)
+                    ended.result()
+            for ended in as_completed(running):
+                ended.result()
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
 def judge_part(
     run: Run,
     part: str,
     problems: Mapping[str, Problem],
     verifier: Verifier,
     name: str,
-    seen: Seen | None = None,
-    stop: threading.Event | None = None,
+    seen: Seen,
 ) -> None:
-    """Judge a part of the completions and write its verdicts."""
+    """Judge a part of the completions and write its verdicts.
+
+    Of equal programs for a problem one is run.
+    """
     path = run.folder / "completions" / f"{part}.parquet"
     rows = pq.read_table(path, columns=["problem", "sample", "completion"]).to_pylist()
-    jobs, places = [], []
+    alike: dict[tuple[str, str], list[int]] = {}  # rows by problem and program
     for i, row in enumerate(rows):
-        problem = problems[row["problem"]]
-        program = program_for(problem, row["completion"])
+        program = program_for(problems[row["problem"]], row["completion"])
         if program.strip():
-            jobs.append((program, problem.tests))
-            places.append(i)
-    if seen is not None:
-        seen(len(rows) - len(jobs), 0.0)
+            alike.setdefault((row["problem"], program), []).append(i)
+    groups = list(alike.values())
+    seen(len(rows) - sum(map(len, groups)), 0.0)
+    verdicts: dict[int, Verdict] = {}
 
-    def done(_: int, verdict: Verdict) -> None:
-        if stop is not None and stop.is_set():
-            raise _StopError
-        if seen is not None:
-            seen(1, verdict.fraction)
+    def done(job: int, verdict: Verdict) -> None:
+        verdicts.update(dict.fromkeys(groups[job], verdict))
+        seen(len(groups[job]), len(groups[job]) * verdict.fraction)
 
-    verdicts = dict(zip(places, verifier.judge(jobs, done), strict=True))
+    verifier.judge([(program, problems[problem].tests) for problem, program in alike], done)
     out = [
         verdict_row(row["problem"], row["sample"], verdicts.get(i), verifier.tier)
         for i, row in enumerate(rows)
     ]
-    about = {"maxk": json.dumps(limits_of(verifier))}
+    telling = {"limits": asdict(verifier.limits), "isolate": verifier.isolate}
+    about = {"maxk": json.dumps(telling)}
     run.write(name, part, pa.Table.from_pylist(out, VERDICTS.with_metadata(about)))
 
 
-def limits_of(verifier: Verifier) -> dict[str, Any]:
-    """What verdicts depend on beside program and tests."""
-    return {"limits": asdict(verifier.limits), "isolate": verifier.isolate}
-
-
-def check_limits(run: Run, verifier: Verifier, name: str) -> None:
+def check_limits(run: Run, judging: Judging, name: str) -> None:
     """RunError if the table has verdicts that were made under other limits."""
     for part in run.parts(name)[:1]:
         schema = pq.read_schema(run.folder / name / f"{part}.parquet")
         found = json.loads((schema.metadata or {}).get(b"maxk", b"{}"))
-        if found != limits_of(verifier):
-            rows = "\n  ".join(differences(found, limits_of(verifier)))
+        if found != judging.telling():
+            rows = "\n  ".join(differences(found, judging.telling()))
             raise RunError(
                 f"{run.folder} has {name} made under other limits; use the same, or give the new "
                 f"ones another name:\n  {rows}"
             )
-
-
-class Judge:
-    """A thread that judges parts as they are written. Use as a context manager."""
-
-    def __init__(
-        self, run: Run, problems: Mapping[str, Problem], verifier: Verifier, name: str, seen: Seen
-    ) -> None:
-        check_limits(run, verifier, name)
-        self.parts: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self.stop = threading.Event()
-        self.fault: BaseException | None = None
-
-        def work() -> None:
-            try:
-                while (part := self.parts.get()) is not None:
-                    judge_part(run, part, problems, verifier, name, seen, self.stop)
-            except _StopError:
-                pass
-            except BaseException as error:
-                self.fault = error
-
-        self.thread = threading.Thread(target=work, name="maxk judge")
-        self.thread.start()
-
-    def put(self, part: str) -> None:
-        """Have a part judged; raises what went wrong with an earlier one."""
-        if self.fault is not None:
-            raise self.fault
-        self.parts.put(part)
-
-    def finish(self, waiting: Callable[[], None]) -> None:
-        """Judge what is left, calling `waiting` now and then."""
-        self.parts.put(None)
-        while self.thread.is_alive():
-            self.thread.join(0.2)
-            waiting()
-        if self.fault is not None:
-            raise self.fault
-
-    def __enter__(self) -> "Judge":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop.set()
-        self.parts.put(None)
-        self.thread.join()

@@ -1,17 +1,25 @@
-"""A model and its tokenizer from what a user names: a folder, the hub, an adapter, a GGUF file."""
+"""A model and its tokenizer from what a user names: pocket, a folder, the hub, an adapter, GGUF."""
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+from maxk.pocket import resolve
+
 ADAPTER = "adapter_config.json"
+_ON_HUB = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def adapter_of(model: str) -> dict[str, Any] | None:
-    """The settings of a LoRA adapter that lies in a folder, or None if it is none."""
-    path = Path(model) / ADAPTER
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    """The settings of a LoRA adapter in a folder or on the hub, or None if it is none."""
+    path: str | Path | None = Path(model) / ADAPTER
+    if _ON_HUB.fullmatch(model) and not Path(model).exists():
+        from transformers.utils.peft_utils import find_adapter_config_file
+
+        path = find_adapter_config_file(model)
+    return json.loads(Path(path).read_text("utf-8")) if path and Path(path).exists() else None
 
 
 def load(model: str, *, device: str | None = None, dtype: str | None = None) -> tuple[Any, Any]:
@@ -23,22 +31,32 @@ def load(model: str, *, device: str | None = None, dtype: str | None = None) -> 
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    model = resolve(model)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = dtype or ("float32" if device == "cpu" else "auto")
     adapter = adapter_of(model)
     base = adapter["base_model_name_or_path"] if adapter else model
-    where: dict[str, str] = {}
+    where: dict[str, Any] = {}
     if base.endswith(".gguf"):
         if importlib.util.find_spec("gguf") is None:
             raise ImportError(f"{base} is a GGUF file, to read it needs: pip install gguf")
         base, where["gguf_file"] = str(Path(base).parent), Path(base).name
-    loaded: Any = AutoModelForCausalLM.from_pretrained(base, dtype=dtype, **where)
+    loaded: Any = AutoModelForCausalLM.from_pretrained(base, dtype=dtype, **where, **_plain(where))
     if adapter:
         loaded = with_adapter(loaded, model)
         if (Path(model) / "tokenizer_config.json").exists():
             base, where = model, {}
     tokenizer = AutoTokenizer.from_pretrained(base, **where)
     return loaded.to(device).eval(), tokenizer
+
+
+def _plain(where: dict[str, Any]) -> dict[str, Any]:
+    """What makes newer transformers unpack a GGUF file, as older ones do in any case."""
+    import transformers
+
+    if "gguf_file" not in where or not hasattr(transformers, "GgufConfig"):
+        return {}
+    return {"quantization_config": transformers.GgufConfig(dequantize=True)}
 
 
 def with_adapter(loaded: Any, folder: str) -> Any:
@@ -48,3 +66,10 @@ def with_adapter(loaded: Any, folder: str) -> Any:
     from peft import PeftModel
 
     return PeftModel.from_pretrained(loaded, folder).merge_and_unload()
+
+
+def unpack(gguf: str, folder: str) -> None:
+    """Write what a GGUF file holds as an ordinary model, in bfloat16."""
+    loaded, tokenizer = load(gguf, device="cpu", dtype="bfloat16")
+    loaded.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)

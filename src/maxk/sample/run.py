@@ -2,15 +2,16 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from maxk.records import Problem
 from maxk.runs import Run
+from maxk.sample.background import Judge
 from maxk.sample.base import Completion, Request, Sampler, Settings
-from maxk.sample.judging import Judge, unjudged
+from maxk.sample.judging import Judging, unjudged
 from maxk.sample.tables import completions_table, pairs_of, write_problems
-from maxk.verify import Verifier
 
 
 @dataclass
@@ -46,31 +47,31 @@ def sample(
     n: int,
     settings: Settings,
     *,
-    verifier: Verifier | None = None,
+    judging: Judging | None = None,
     progress: Callable[[Progress], None] | None = None,
+    note: Mapping[str, Any] | None = None,
     part_rows: int = 1024,
     part_seconds: float = 20.0,
 ) -> Progress:
     """Draw the samples 0 to n - 1 of every problem that the run does not have yet.
 
-    With a verifier they are judged as they come, into the table "verdicts", and so are those of
+    With `judging` they are judged as they come, into the table "verdicts", and so are those of
     earlier that were not. Completions are written every `part_rows` or `part_seconds`, and when the
     run is stopped; calling again goes on from there. progress: called after every completion, and
-    while verdicts are waited for.
+    while verdicts are waited for. note: for the run's environment.jsonl, beside the machine.
     """
     if n < 1:
         raise ValueError(f"n={n} must be at least 1")
     with run.locked(), contextlib.ExitStack() as stack:
-        run.note_environment()
+        run.note_environment(**(note or {}))
         write_problems(run, problems)
         there = pairs_of(run)
         state = Progress(n * len(problems), len(there))
         requests = missing(problems, n, there)
         show = (lambda: progress(state)) if progress is not None else (lambda: None)
         judge = None
-        if verifier is not None:
-            by_id = {problem.id: problem for problem in problems}
-            judge = stack.enter_context(Judge(run, by_id, verifier, "verdicts", state.count_judged))
+        if judging is not None:
+            judge = stack.enter_context(Judge(run, judging, "verdicts", state.count_judged))
             for part in unjudged(run, "verdicts"):
                 judge.put(part)
         parts = _Parts(run, judge, part_rows, part_seconds)

@@ -48,7 +48,8 @@ def merge(runs: Sequence[str | Path], out: str | Path) -> Run:
     merged = Run.start(out, "sample", config)
     with merged.locked():
         write_problems(merged, problems)
-        tables = [name for name in _tables(shards[0]) if all(s.parts(name) for s in shards)]
+        full = [shard for shard in shards if shard.parts("completions")]  # others have no problem
+        tables = [name for name in _tables(shards[0]) if all(s.parts(name) for s in full)]
         for table in tables:
             for i, shard in enumerate(shards):
                 for part in shard.parts(table):

@@ -98,6 +98,8 @@ def write_problems(run: Run, problems: Sequence[Problem]) -> None:
             if not there:
                 run.write("problems", f"{parts:04d}", pa.Table.from_pylist(part, PROBLEMS))
             part, parts = [], parts + 1
+    if not problems:  # a shard of more than there are problems
+        run.write("problems", "0000", PROBLEMS.empty_table())
     if there and len(there) != len(problems):
         raise RunError(f"{run.folder} has {len(there)} problems; {len(problems)} are asked for")
 

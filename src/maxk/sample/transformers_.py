@@ -16,7 +16,7 @@ import torch
 from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicCache
 
-from maxk.sample.base import Completion, Request, Settings, prompt_ids, stream_of
+from maxk.sample.base import Completion, Request, Settings, prompt_ids, stream_of, text_of
 from maxk.sample.draw import draw
 from maxk.sample.models import load
 from maxk.sample.slots import Slots, ready
@@ -251,7 +251,7 @@ class _Batch:
 
     def completion(self, row: _Row) -> Completion:
         stopped = row.ids[-1] in self.ends
-        text = self.tokenizer.decode(row.ids[:-1] if stopped else row.ids, skip_special_tokens=True)
+        text = text_of(self.tokenizer, row.prompt.ids, row.ids[:-1] if stopped else row.ids)
         return Completion(
             row.prompt.request.problem,
             row.sample,

@@ -2,7 +2,9 @@
 
 A request per problem, or a few where it has many samples, so that completions come out while others
 are still being sampled; vLLM reads their prompt once (prefix caching). A request for n samples from
-seed s gives its samples the seeds s, s + 1, ..., which is what `seed_of` counts on.
+seed s gives its samples the seeds s, s + 1, ..., which is what `seed_of` counts on. Tokens become
+text when a completion is done: vLLM would do it token by token, which for a small model takes
+longer than the model.
 
 vLLM gives the log-probability of the model as it is, at temperature 1, and no entropy.
 """
@@ -10,16 +12,28 @@ vLLM gives the log-probability of the model as it is, at temperature 1, and no e
 import importlib
 import importlib.util
 import secrets
+import shutil
+import tempfile
+import weakref
 from collections.abc import Iterable, Iterator
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
-from maxk.sample.base import Completion, Request, Settings, prompt_ids, runs_of, seed_of
-from maxk.sample.models import adapter_of
+from maxk.pocket import resolve
+from maxk.sample.base import Completion, Request, Settings, prompt_ids, runs_of, seed_of, text_of
+from maxk.sample.models import adapter_of, unpack
 
-_ROWS = 512  # sampled at a time
+_ROWS = 1024  # sampled at a time
 _TOGETHER = 64  # samples of one request
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # of adapters, those that vLLM is built for
+
+
+class _Part(NamedTuple):
+    """What is asked of vLLM at once."""
+
+    problem: str
+    prompt: list[int]
+    samples: tuple[int, ...]
 
 
 class VllmSampler:
@@ -44,6 +58,7 @@ class VllmSampler:
         if importlib.util.find_spec("vllm") is None:
             raise ImportError("the back end vllm needs: pip install 'maxk[vllm]'")
         self.seeds, self.logprobs, self.batch = seeds, logprobs, batch or _ROWS
+        model = resolve(model)
         adapter = adapter_of(model)
         self.lora = None
         if adapter:
@@ -52,7 +67,18 @@ class VllmSampler:
             rank = next((rank for rank in _RANKS if rank >= adapter["r"]), adapter["r"])
             engine = {"enable_lora": True, "max_lora_rank": rank, **engine}
             model = adapter["base_model_name_or_path"]
-        chosen = {"enable_prefix_caching": True, "max_num_seqs": self.batch, **engine}
+        if model.endswith(".gguf"):  # newer vLLM does not read them
+            folder = tempfile.mkdtemp(prefix="maxk-")
+            weakref.finalize(self, shutil.rmtree, folder)
+            unpack(model, folder)
+            model = folder
+        chosen = {
+            "enable_prefix_caching": True,
+            "max_num_seqs": self.batch,
+            # By itself vLLM makes graphs for up to 512 rows, and is slow with more.
+            "compilation_config": {"max_cudagraph_capture_size": self.batch},
+            **engine,
+        }
         if not seeds:
             # vLLM begins every process with the same numbers: a run that goes on would draw what
             # it has drawn before.
@@ -64,66 +90,72 @@ class VllmSampler:
     def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
         """Every sample of every request, each with the others of its request."""
         engine: Any = self.llm.llm_engine
-        waiting = self._parts(requests, settings)
-        running: dict[str, tuple[str, tuple[int, ...]]] = {}
-        numbers = count()
+        waiting = iter(self._parts(requests, settings))
+        running: dict[str, _Part] = {}
+        names = (f"maxk-{number}" for number in count())
         try:
             while True:
                 # Twice what runs at a time: the engine is never idle, and no list grows long.
-                while sum(len(samples) for _, samples in running.values()) < 2 * self.batch:
+                while sum(len(part.samples) for part in running.values()) < 2 * self.batch:
                     part = next(waiting, None)
                     if part is None:
                         break
-                    problem, ids, samples = part
-                    name = f"maxk-{next(numbers)}"
+                    name = next(names)
                     engine.add_request(
                         name,
-                        {"prompt_token_ids": ids},
-                        self._params(problem, samples, settings),
+                        {"prompt_token_ids": part.prompt},
+                        self._params(part, settings),
                         lora_request=self.lora,
                     )
-                    running[name] = (problem, samples)
+                    running[name] = part
                 if not running:
                     return
                 for output in engine.step():
                     if output.finished:
-                        yield from self._completions(*running.pop(output.request_id), output)
+                        yield from self._completions(running.pop(output.request_id), output)
         finally:
             if running:  # stopped in the middle
                 engine.abort_request(list(running))
 
-    def _parts(
-        self, requests: Iterable[Request], settings: Settings
-    ) -> Iterator[tuple[str, list[int], tuple[int, ...]]]:
+    def _parts(self, requests: Iterable[Request], settings: Settings) -> list[_Part]:
+        parts: list[_Part] = []
+        longest = self.llm.llm_engine.model_config.max_model_len
         for request in requests:
-            ids = prompt_ids(self.tokenizer, request.prompt, settings.chat)
+            prompt = prompt_ids(self.tokenizer, request.prompt, settings.chat)
+            if len(prompt) >= longest:  # vLLM would say so in the middle of the run
+                raise ValueError(
+                    f"problem {request.problem!r} has a prompt of {len(prompt)} tokens; the model "
+                    f"takes {longest} with the completion"
+                )
             for samples in runs_of(request.samples, _TOGETHER):
-                yield request.problem, ids, samples
+                parts.append(_Part(request.problem, prompt, samples))
+        return parts
 
-    def _params(self, problem: str, samples: tuple[int, ...], settings: Settings) -> Any:
+    def _params(self, part: _Part, settings: Settings) -> Any:
         kinds: Any = importlib.import_module("vllm.sampling_params").RequestOutputKind
-        seed = seed_of(settings.seed, problem, samples[0])
+        seed = seed_of(settings.seed, part.problem, part.samples[0])
         return self.vllm.SamplingParams(
-            n=len(samples) if settings.temperature else 1,  # vLLM refuses n > 1 without chance
+            n=len(part.samples) if settings.temperature else 1,  # vLLM refuses n > 1 otherwise
             temperature=settings.temperature,
             top_p=settings.top_p,
             max_tokens=settings.max_tokens,
             seed=seed if self.seeds and settings.temperature else None,
             logprobs=0 if self.logprobs else None,
+            detokenize=False,
             output_kind=kinds.FINAL_ONLY,
         )
 
-    def _completions(
-        self, problem: str, samples: tuple[int, ...], output: Any
-    ) -> Iterator[Completion]:
+    def _completions(self, part: _Part, output: Any) -> Iterator[Completion]:
         found = {one.index: one for one in output.outputs}
-        for i, sample in enumerate(samples):
+        for i, sample in enumerate(part.samples):
             one = found[i if len(found) > 1 else 0]
+            ids = list(one.token_ids)
+            stopped = one.finish_reason != "length"
             yield Completion(
-                problem,
+                part.problem,
                 sample,
-                one.text,
-                len(one.token_ids),
-                "length" if one.finish_reason == "length" else "stop",
+                text_of(self.tokenizer, part.prompt, ids[:-1] if stopped else ids),
+                len(ids),
+                "stop" if stopped else "length",
                 one.cumulative_logprob if self.logprobs else None,
             )

@@ -22,6 +22,7 @@ from transformers.trainer_utils import set_seed
 from maxk.config import ConfigError, DataTable, RewardTable, TrainConfig
 from maxk.data import Account, load_with_account
 from maxk.data.prepare import at_most_difficulty, at_most_tokens, random_split, token_counter
+from maxk.pocket import resolve
 from maxk.records import Problem
 from maxk.runs import Run, RunError, write_whole
 from maxk.train.arithmetic import arithmetic
@@ -54,7 +55,8 @@ def train(config: TrainConfig, say: Callable[[str], None] = print) -> Outcome:
     """Train as configured, from the start or from the last checkpoint."""
     args = trl_config(config)
     set_seed(args.seed)
-    tokenizer = AutoTokenizer.from_pretrained(config.model.name, padding_side="left")
+    model = resolve(config.model.name)
+    tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")
     problems, account = problems_of(config.data, tokenizer)
     arithmetic(args, len(problems))  # refuses what cannot be before a folder is made
     main = args.process_index == 0
@@ -70,7 +72,7 @@ def train(config: TrainConfig, say: Callable[[str], None] = print) -> Outcome:
     ]
     with run.locked() if main else nullcontext(), verifier_of(config.reward) as verifier:
         trainer = MaxKTrainer(
-            config.model.name,
+            model,
             UnitTestReward(verifier, {p.id: p for p in problems}, config.reward.kind),
             args,
             Dataset.from_list(rows),

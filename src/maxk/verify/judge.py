@@ -1,9 +1,10 @@
 """`Verifier`: thousands of programs over a few jails."""
 
+import contextlib
 import os
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from maxk.records import CallTest, Test, TestResult, Verdict
@@ -43,13 +44,14 @@ class Verifier:
         if count < 1:
             raise ValueError(f"workers={workers} must be at least 1")
         self.workers: list[Worker] = []
-        self.turn = threading.Lock()
+        self.free: queue.SimpleQueue[int] = queue.SimpleQueue()  # workers that judge nothing now
         self.process, self.closed = os.getpid(), False
         try:
             for _ in range(count):
                 self.workers.append(Worker(self.tier, limits))
-            for worker in self.workers:
+            for slot, worker in enumerate(self.workers):
                 worker.ready()
+                self.free.put(slot)
         except BaseException:
             self.close()
             raise
@@ -73,7 +75,7 @@ class Verifier:
         """A verdict for every (program, tests), in order.
 
         done: called with the number of a job and its verdict as soon as there is one, by one thread
-        at a time. Several threads may share a Verifier; their calls take turns.
+        at a time. Several threads may share a Verifier: a call has the workers that others leave.
         """
         if self.closed:
             raise RuntimeError("this Verifier is closed; make a new one")
@@ -82,8 +84,7 @@ class Verifier:
                 f"this Verifier was made in process {self.process} and this is a fork of it, "
                 f"{os.getpid()}; make a Verifier in each process that judges"
             )
-        with self.turn:
-            return self._judge(jobs, done or (lambda i, verdict: None))
+        return self._judge(jobs, done or (lambda i, verdict: None))
 
     def call(
         self, program: str, function: str, inputs: Sequence[tuple[Any, ...]]
@@ -94,16 +95,25 @@ class Verifier:
         could return sets that are slow to build: for references, not for a model's programs.
         """
         tests = [CallTest(function, args, None) for args in inputs]
-        with self.turn:
+        with self._worker() as slot:
             for attempt in range(3):
                 try:
-                    self._revive(0)
-                    return self.workers[0].call(program, tests)
+                    self._revive(slot)
+                    return self.workers[slot].call(program, tests)
                 except WorkerFailed:
-                    self.workers[0].close()
+                    self.workers[slot].close()
                     if attempt == 2:
                         raise
         raise AssertionError("unreachable")
+
+    @contextlib.contextmanager
+    def _worker(self) -> Iterator[int]:
+        """The number of a worker that no other thread uses meanwhile."""
+        slot = self.free.get()
+        try:
+            yield slot
+        finally:
+            self.free.put(slot)
 
     def _revive(self, slot: int) -> None:
         if self.workers[slot].closed:
@@ -123,7 +133,7 @@ class Verifier:
         memo: Memo = {}
         reporting = threading.Lock()
 
-        def work(slot: int) -> None:
+        def work() -> None:
             while not faults:
                 try:
                     i = todo.get_nowait()
@@ -131,14 +141,17 @@ class Verifier:
                     return
                 try:
                     program, tests = jobs[i]
-                    verdict = verdicts[i] = self._judge_one(slot, program, tests, memo, faults)
+                    with self._worker() as slot:
+                        if faults:
+                            return
+                        verdict = verdicts[i] = self._judge_one(slot, program, tests, memo, faults)
                     with reporting:
                         done(i, verdict)
                 except BaseException as error:
                     faults.append(error)
 
         count = min(len(self.workers), len(jobs))
-        threads = [threading.Thread(target=work, args=(slot,)) for slot in range(count)]
+        threads = [threading.Thread(target=work) for _ in range(count)]
         try:
             for thread in threads:
                 thread.start()

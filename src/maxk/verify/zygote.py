@@ -50,12 +50,13 @@ def main() -> None:
     tier = sys.argv[2]
     memory, output = map(int, sys.argv[3:])
     # What threading and random do after a fork is for processes that have threads, or want other
-    # random numbers than their parent, and would take a tenth of a program's time. Without it a
-    # program that draws random numbers draws the same ones whenever it is judged.
+    # random numbers than their parent, and would take a tenth of a program's time. Without it, and
+    # from one seed, a program that draws random numbers draws the same ones wherever it is judged.
     register, os.register_at_fork = os.register_at_fork, lambda **_: None
     for name in COMMON.split():
         importlib.import_module(name)
     os.register_at_fork = register
+    importlib.import_module("random").seed(0)
     os.chdir("/")
     if tier == "A":
         sandbox.enter_namespaces()

@@ -1,13 +1,14 @@
 """One or two integers in, a formula of them out."""
 
-from maxk.pocket.family import Family
+from maxk.pocket.families.conventions import read
+from maxk.pocket.family import Family, tell
 from maxk.pocket.inputs import integer, pair
 
 FAMILIES = (
     Family(
         "multiply-add",
         "easy",
-        0.6,
+        0.78,
         {"a": range(2, 20), "b": range(1, 30)},
         ("Multiply the number by $a and add $b.", "Print $a times the number plus $b."),
         integer(-20, 60),
@@ -20,7 +21,7 @@ FAMILIES = (
     Family(
         "add-multiply",
         "easy",
-        0.4,
+        0.68,
         {"a": range(1, 20), "b": range(2, 20)},
         ("Add $a to the number, then multiply by $b.", "Print the number plus $a, times $b."),
         integer(-20, 60, near="a"),
@@ -34,7 +35,7 @@ FAMILIES = (
     Family(
         "boxes",
         "easy",
-        0.45,
+        0.73,
         {"d": range(3, 40)},
         (
             "Things are packed in boxes of $d. Print the full boxes and what is left over.",
@@ -50,7 +51,7 @@ FAMILIES = (
     Family(
         "round-up",
         "medium",
-        0.08,
+        0.1,
         {"d": range(3, 60)},
         (
             "How many buses of $d seats does the number of people need?",
@@ -59,31 +60,37 @@ FAMILIES = (
         integer(0, 300, near="d", multiple="d"),
         lambda n, p: -(-n // p.d),
         (
-            "n=int(input())\nprint(«(n+$d-1)//$d|n//$d|n//$d+1|round(n/$d)|(n+$d)//$d»)",
-            "print(«-(-int(input())//$d)|int(input())//$d|int(input())//$d+1»)",
+            "n=int(input())\nprint(«(n+$d-1)//$d|(n+$d)//$d»)",
+            "print(«-(-int(input())//$d)|-int(input())//$d»)",
             "n=int(input())\nprint(n//$d+(n%$d>«0|1»))",
+        ),
+        (
+            "n=int(input())\nprint(n//$d)",
+            "n=int(input())\nprint(n//$d+1)",
+            "n=int(input())\nprint(round(n/$d))",
         ),
     ),
     Family(
-        "multiple-at-most",
-        "easy",
-        0.35,
+        "round-to",
+        "medium",
+        0.62,
         {"d": range(3, 60)},
         (
-            "Print the largest multiple of $d that is at most the number.",
-            "Round the number down to a multiple of $d.",
+            "Round the number to a multiple of $d.",
+            "Print the number rounded to a multiple of $d.",
         ),
         integer(0, 300, near="d", multiple="d"),
-        lambda n, p: n // p.d * p.d,
+        lambda n, p: (n + {"+$d//2": p.d // 2, "": 0, "+$d-1": p.d - 1}[p.o]) // p.d * p.d,
         (
-            "n=int(input())\nprint(«n-n%$d|n//$d|n%$d|n-$d»)",
-            "print(int(input())//$d«*$d|+$d|»)",
+            "n=int(input())$o\nprint(«n-n%$d|n//$d|n%$d»)",
+            "print((int(input())$o)//$d«*$d|+$d|»)",
         ),
+        hidden={"o": {"+$d//2": 0.6, "": 0.25, "+$d-1": 0.15}},
     ),
     Family(
         "multiple-at-least",
         "hard",
-        0.01,
+        0.008,
         {"d": range(3, 60)},
         (
             "Print the smallest multiple of $d that is at least the number.",
@@ -96,11 +103,12 @@ FAMILIES = (
             "n=int(input())\n«while|if» n%$d:n+=1\nprint(n)",
             "n=int(input())\nprint(n«+-n%$d|-n%$d+$d|+n%$d|+$d-n%$d»)",
         ),
+        ("n=int(input())\nprint(n//$d*$d+$d)", "n=int(input())\nprint(n//$d*$d)"),
     ),
     Family(
         "digit-sum",
         "medium",
-        0.12,
+        0.2,
         {"a": range(2, 60)},
         (
             "Multiply the number by $a and print the sum of the digits.",
@@ -117,7 +125,7 @@ FAMILIES = (
     Family(
         "power-modulo",
         "medium",
-        0.08,
+        0.25,
         {"a": range(2, 10), "m": range(7, 30)},
         (
             "Print $a to the power of the number, modulo $m.",
@@ -131,19 +139,23 @@ FAMILIES = (
         ),
     ),
     Family(
-        "distance",
+        "difference",
         "easy",
-        0.6,
+        0.8,
         {"a": range(2, 80)},
-        ("Print the distance of the number from $a.", "How far is the number from $a?"),
+        (
+            "Print the difference of the number and $a.",
+            "By how much does the number differ from $a?",
+        ),
         integer(-20, 120, near="a"),
-        lambda n, p: abs(n - p.a),
-        ("print(«abs(int(input())-$a)|int(input())-$a|$a-int(input())|abs(int(input()))-$a»)",),
+        lambda n, p: read(tell(p.o, p), n=n),
+        ("n=int(input())\nprint(«$o|n*$a|n+$a»)", "n=int(input())\nn=«$o|n//$a|$a»\nprint(n)"),
+        hidden={"o": {"abs(n-$a)": 0.55, "n-$a": 0.3, "$a-n": 0.15}},
     ),
     Family(
         "weighted-pair",
         "medium",
-        0.2,
+        0.35,
         {"a": range(2, 10), "b": range(2, 10)},
         (
             "Print $a times the first number minus $b times the second.",
@@ -159,8 +171,8 @@ FAMILIES = (
     Family(
         "pair-remainder",
         "hard",
-        0.005,
-        {"a": range(2, 12), "m": range(7, 30)},
+        0.002,
+        {"a": range(5, 20), "m": range(7, 30)},
         (
             "Print the product of the two numbers plus $a, modulo $m.",
             "Multiply the two numbers, add $a and print the remainder by $m.",
@@ -168,8 +180,12 @@ FAMILIES = (
         pair(0, 40),
         lambda x, p: (x[0] * x[1] + p.a) % p.m,
         (
-            "a,b=map(int,input().split())\nprint(«(a*b+$a)|a*b+$a|(a+b+$a)|a*(b+$a)»«%|//»$m)",
+            "a,b=map(int,input().split())\nprint(«(a*b+$a)|(a+b+$a)|a*(b+$a)»«%|//»$m)",
             "a,b=map(int,input().split())\nn=a«*|+»b+$a\nprint(n«%|//»«$m|$a»)",
+        ),
+        (
+            "a,b=map(int,input().split())\nprint(a*b%$m+$a)",
+            "a,b=map(int,input().split())\nprint(a*b+$a%$m)",
         ),
     ),
 )

@@ -1,5 +1,6 @@
 """One integer in; what is printed depends on where it lies."""
 
+from maxk.pocket.families.conventions import YES, read
 from maxk.pocket.family import Family
 from maxk.pocket.inputs import integer
 
@@ -12,23 +13,24 @@ FAMILIES = (
     Family(
         "clamp",
         "medium",
-        0.1,
+        0.06,
         {"a": range(1, 20), "b": range(30, 60)},
         (
             "Limit the number to the range from $a to $b.",
             "Print the number, but at least $a and at most $b.",
         ),
-        integer(-20, 90, near="ab"),
+        integer(-40, 90, near="ab"),
         lambda n, p: min(max(n, p.a), p.b),
         (
-            "n=int(input())\nprint(«min(max(n,$a),$b)|max(min(n,$a),$b)|min(n,$b)|max(n,$a)»)",
+            "n=int(input())\nprint(«min(max(n,$a),$b)|max(min(n,$a),$b)»)",
             "n=int(input())\nif n<$a:n=«$a|$b»\nif n>$b:n=«$b|$a»\nprint(n)",
         ),
+        ("n=int(input())\nprint(min(n,$b))", "n=int(input())\nprint(max(n,$a))"),
     ),
     Family(
         "low-high",
         "easy",
-        0.45,
+        0.68,
         {"a": range(5, 25), "b": range(30, 60)},
         (
             "Print low if the number is below $a, high if it is above $b, else ok.",
@@ -45,8 +47,8 @@ FAMILIES = (
     Family(
         "between",
         "medium",
-        0.3,
-        {"a": range(1, 25), "b": range(30, 60), "o": ("<=", "<=", "<")},
+        0.62,
+        {"a": range(1, 25), "b": range(30, 60)},
         (
             "Print yes if the number is between $a and $b, else no.",
             "Is the number between $a and $b? Print yes or no.",
@@ -58,12 +60,26 @@ FAMILIES = (
             "n=int(input())\nif $a$on «and|or» n$o$b:print('yes')\nelse:print('no')",
         ),
         ("print('yes'if int(input())<$b else'no')",),
-        hidden="o",
+        hidden={"o": {"<=": 0.7, "<": 0.3}},
+    ),
+    Family(
+        "divisible-by",
+        "easy",
+        0.8,
+        {"d": range(2, 30)},
+        ("Is the number divisible by $d?", "Tell whether $d divides the number."),
+        integer(0, 120, multiple="d"),
+        lambda n, p: read(p.o, c=n % p.d == 0),
+        (
+            "c=int(input())%$d«==0|>0|==1»\nprint($o)",
+            "n=int(input())\nc=n%$d«<1|>0»\nprint($o)",
+        ),
+        hidden={"o": YES},
     ),
     Family(
         "fizz-buzz",
         "hard",
-        0.003,
+        0.006,
         {"a": range(2, 7), "b": range(7, 12)},
         (
             "Print fizz if $a divides the number, buzz if $b does, fizzbuzz if both, else it.",
@@ -81,7 +97,7 @@ FAMILIES = (
     Family(
         "one-not-both",
         "hard",
-        0.002,
+        0.008,
         {"a": range(2, 7), "b": range(7, 12)},
         (
             "Print yes if $a or $b divides the number, but not both, else no.",
@@ -101,7 +117,7 @@ FAMILIES = (
     Family(
         "even-odd",
         "medium",
-        0.2,
+        0.3,
         {"a": range(2, 12), "b": range(2, 30)},
         (
             "If the number is even multiply it by $a, else add $b.",
@@ -118,7 +134,7 @@ FAMILIES = (
     Family(
         "price",
         "hard",
-        0.001,
+        0.003,
         {"a": range(6, 12), "b": range(2, 6), "c": range(3, 9)},
         (
             "A thing costs $a, each beyond the first $c only $b. Print the price of that many.",
@@ -135,8 +151,8 @@ FAMILIES = (
     Family(
         "fare",
         "medium",
-        0.15,
-        {"a": range(2, 12), "b": range(3, 30), "o": ("<", "<=")},
+        0.62,
+        {"a": range(2, 12), "b": range(3, 30)},
         (
             "A ticket costs $a up to age $b and twice as much later. Print it for the age.",
             "Up to age $b a ticket costs $a, then the double. Print it for the age.",
@@ -147,6 +163,6 @@ FAMILIES = (
             "n=int(input())\nprint($a if n$o$b else «2*$a|$a|2*$b»)",
             "n=int(input())\np=«$a|$b»\nif «not n$o$b|n$o$b»:p*=2\nprint(p)",
         ),
-        hidden="o",
+        hidden={"o": {"<=": 0.65, "<": 0.35}},
     ),
 )

@@ -29,7 +29,7 @@ FAMILIES = (
     Family(
         "count-down",
         "medium",
-        0.12,
+        0.2,
         {"d": range(2, 12), "a": range(4)},
         (
             "Count down from the number to $a in steps of $d.",
@@ -46,7 +46,7 @@ FAMILIES = (
     Family(
         "multiples",
         "easy",
-        0.4,
+        0.58,
         {"d": range(2, 30)},
         (
             "Print the multiples of $d from $d up to the number.",
@@ -61,8 +61,8 @@ FAMILIES = (
     ),
     Family(
         "sum-multiples",
-        "medium",
-        0.05,
+        "hard",
+        0.0006,
         {"d": range(2, 30)},
         (
             "Print the sum of the multiples of $d up to the number.",
@@ -79,7 +79,7 @@ FAMILIES = (
     Family(
         "powers",
         "hard",
-        0.002,
+        0.0006,
         {"a": range(2, 30)},
         (
             "Print the powers of $a up to the number, beginning with 1.",
@@ -91,11 +91,12 @@ FAMILIES = (
             "n=int(input())\ni=«1|$a»\nwhile i<=«n|n//2»:\n print(i)\n i«*=|+=»$a",
             "n=int(input())\nprint(*[$a**i for i in range(«10|1,9|2»)if $a**i<=«n|n//$a»])",
         ),
+        ("n=int(input())\nprint(*range(1,n+1,$a))", "n=int(input())\nprint(1,*range($a,n+1,$a))"),
     ),
     Family(
         "divisions",
-        "medium",
-        0.06,
+        "hard",
+        0.0006,
         {"d": range(2, 12), "a": range(1, 12)},
         (
             "How often can the number be divided by $d? Print that plus $a.",
@@ -107,27 +108,79 @@ FAMILIES = (
             "n=int(input())\ns=«$a|0»\nwhile n%$d==0:\n n//=$d\n s+=«1|$d»\nprint(s)",
             "n=int(input())\ns=$a\n«while|if» n%$d«<|>»1:n//=$d;s+=1\nprint(s)",
         ),
+        ("n=int(input())\nprint((n%$d<1)+$a)", "n=int(input())\nprint(n//$d+$a)"),
     ),
     Family(
-        "staircase",
+        "triangle",
         "easy",
-        0.45,
+        0.8,
         {"c": "xo*#+@%=", "a": range(1, 6)},
         (
-            "Print that many lines of $c, the first with $a and each with one more.",
-            "Draw as many rows of $c as the number says: $a, then one more each time.",
+            "Draw a triangle of $c with that many lines, the shortest of $a.",
+            "Print a triangle of $c as high as the number and $a wide at the tip.",
         ),
         integer(1, 12),
-        lambda n, p: "\n".join(p.c * (i + p.a) for i in range(n)),
+        lambda n, p: "\n".join(p.c * (i + p.a) for i in range(n)[:: 1 if p.o == "" else -1]),
         (
-            "for i in range(int(input())):print('$c'*«(i+$a)|i|$a»)",
-            "n=int(input())\nfor i in range(«n|n+1|1,n»):print('$c'*(i«+$a|»))",
+            "for i in range(int(input()))$o:print('$c'*«(i+$a)|i|$a»)",
+            "n=int(input())\nfor i in range(«n|n+1|1,n»)$o:print('$c'*(i«+$a|»))",
         ),
+        hidden={"o": {"": 0.65, "[::-1]": 0.35}},
+    ),
+    Family(
+        "first-multiples",
+        "easy",
+        0.8,
+        {"d": range(2, 40)},
+        (
+            "Print the first multiples of $d, as many as the number says.",
+            "List that many multiples of $d.",
+        ),
+        integer(1, 12),
+        lambda n, p: " ".join(str(p.d * (i + int(p.o))) for i in range(n)),
+        (
+            "print(*[$d«*|+»(i+$o)for i in range(int(input()))])",
+            "for i in range(«int(input())|$d»):print((i+$o)*$d)",
+        ),
+        hidden={"o": {"1": 0.7, "0": 0.3}},
+    ),
+    Family(
+        "sum-from",
+        "easy",
+        0.8,
+        {"a": range(2, 40)},
+        ("Add up the numbers from $a to the input.", "Sum all numbers from $a to the given one."),
+        integer(20, 120),
+        lambda n, p: sum(range(p.a, n + len(p.o) // 2)),
+        (
+            "print(sum(range(«$a|0»,int(input())$o)))",
+            "s=0\nfor i in range($a,int(input())$o):s«+=|=»i\nprint(s)",
+        ),
+        hidden={"o": {"+1": 0.75, "": 0.25}},
+    ),
+    Family(
+        "divisors",
+        "medium",
+        0.3,
+        {"a": range(2, 40)},
+        (
+            "Add $a to the number and print the divisors of that.",
+            "Print the divisors of the sum of the number and $a.",
+        ),
+        integer(0, 60),
+        lambda n, p: " ".join(
+            str(i) for i in range(int(p.l), n + p.a + len(p.h) // 2) if (n + p.a) % i == 0
+        ),
+        (
+            "n=int(input())«+|*»$a\nprint(*[i for i in range($l,n$h)if n%i«<1|>0»])",
+            "n=int(input())+$a\nfor i in range($l,n$h):\n if n%i«==0|==1»:print(«i|n»)",
+        ),
+        hidden={"l": {"1": 0.8, "2": 0.2}, "h": {"+1": 0.7, "": 0.3}},
     ),
     Family(
         "sum-powers",
         "medium",
-        0.1,
+        0.2,
         {"a": range(2, 5), "b": range(2, 20)},
         (
             "Add up i to the power $a for i from 1 to the number, then add $b.",
@@ -143,8 +196,8 @@ FAMILIES = (
     Family(
         "one-without-other",
         "hard",
-        0.001,
-        {"a": range(2, 7), "b": range(2, 9)},
+        0.003,
+        {"a": range(2, 10), "b": (1, 3, 7, 9)},
         (
             "Count the numbers from 1 to the input that $a divides and 1$b does not.",
             "How many numbers up to the input are divisible by $a but not by 1$b?",
@@ -161,7 +214,7 @@ FAMILIES = (
     Family(
         "halve-or-grow",
         "hard",
-        0.001,
+        0.0003,
         {"a": range(2, 6), "b": range(1, 10), "k": range(2, 6)},
         (
             "Do $k times: halve an even number, multiply an odd one by $a and add $b.",
@@ -174,6 +227,10 @@ FAMILIES = (
             "n//2 if n%2 else n*$a+$b|n//2»\nprint(n)",
             "n=int(input())\nfor i in range(«$k|$k-1|$k+1»):\n if n%2«<|>»1:n//=2\n"
             " «else|if n%2»:n=n*$a+«$b|1»\nprint(n)",
+        ),
+        (
+            "n=int(input())\nn=n*$a+$b if n%2 else n//2\nprint(n)",
+            "n=int(input())\nfor i in range($k):\n if n%2<1:n//=2\nprint(n*$a+$b if n%2 else n)",
         ),
     ),
 )

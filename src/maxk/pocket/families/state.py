@@ -2,6 +2,7 @@
 
 from itertools import accumulate, groupby
 
+from maxk.pocket.families.conventions import NOTHING
 from maxk.pocket.family import Family
 from maxk.pocket.inputs import Inputs, integer, numbers
 
@@ -9,7 +10,9 @@ _ROW = "map(int,input().split())"
 
 
 def _signs(rng, p, number):
-    return "".join(rng.choice("+-") for _ in range(rng.randint(1, 3 if number < 2 else 9)))
+    """More - at the beginning and more + at the end."""
+    size = rng.randint(1, 3 if number < 2 else 9)
+    return "".join("-" if rng.random() < 0.8 - 0.6 * i / size else "+" for i in range(size))
 
 
 SIGNS = Inputs(_signs, str)
@@ -51,30 +54,49 @@ FAMILIES = (
     Family(
         "running-sum",
         "medium",
-        0.2,
+        0.3,
         {"a": range(2, 60)},
         (
-            "Start at $a, add the numbers one by one and print each sum.",
+            "Start at $a and print the running sums of the numbers.",
             "Print the running sums of the numbers, beginning from $a.",
         ),
         numbers(),
-        lambda row, p: " ".join(map(str, list(accumulate(row, initial=p.a))[1:])),
+        lambda row, p: " ".join(map(str, [*accumulate(row, initial=p.a)][bool(p.o) :])),
         (
-            f"s=«$a|0»\nfor x in {_ROW}:s«+=|=»x;print(s)",
-            f"s=$a\nfor x in {_ROW}:\n «s+=x|print(s)»\n «print(s)|s+=x»",
+            f"a=[«$a|0»]\nfor x in {_ROW}:a+=[a[-1]«+|-»x]\nprint(*a$o)",
+            f"a=[$a,*{_ROW}]\nfor i in range(1,len(a)):a[i]+=a[«i-1|0»]\nprint(*a$o)",
         ),
         (f"print($a+sum({_ROW}))",),
+        hidden={"o": {"[1:]": 0.65, "": 0.35}},
+    ),
+    Family(
+        "alternating",
+        "medium",
+        0.57,
+        {"a": range(2, 60)},
+        (
+            "Start at $a, then add and subtract the numbers in turn.",
+            "Add and subtract the numbers by turns, beginning at $a.",
+        ),
+        numbers(low=1),
+        lambda row, p: p.a + (1 if p.o == "+" else -1) * (sum(row[::2]) - sum(row[1::2])),
+        (
+            f"a=[*{_ROW}]\nprint(«$a|0»$o(sum(a[::2])-sum(a[«1::2|1:|::1»])))",
+            f"s=«$a|0»\nfor i,x in enumerate({_ROW}):s$o=x«*(-1)**i|-i»\nprint(s)",
+        ),
+        (f"print($a+sum({_ROW}))",),
+        hidden={"o": {"+": 0.7, "-": 0.3}},
     ),
     Family(
         "floor",
         "hard",
-        0.002,
-        {"a": range(5, 30), "b": range(1, 6)},
+        0.008,
+        {"a": range(6, 20), "b": range(1, 6)},
         (
             "Start at $a and add the numbers, never falling below $b. Print the end.",
             "Add the numbers to $a one by one; a sum below $b becomes $b. Print the last.",
         ),
-        numbers(low=-25, high=20),
+        numbers(low=-25, high=20, longest=8),
         _floor,
         (
             f"s=«$a|$b»\nfor x in {_ROW}:s=«max|min»(s+x,«$b|0|$a»)\nprint(s)",
@@ -84,26 +106,27 @@ FAMILIES = (
     ),
     Family(
         "needed",
-        "hard",
-        0.005,
-        {"t": range(10, 80), "e": ("0", "0", "-1", "'none'")},
+        "medium",
+        0.02,
+        {"t": range(20, 80)},
         (
             "Add the numbers one by one: after how many is the sum above $t?",
             "How many of the numbers does it take until their sum exceeds $t?",
         ),
-        numbers(low=1, high=40),
+        numbers(low=1, high=20, longest=8),
         _needed,
         (
             f"s=i=0\nr=$e\nfor x in {_ROW}:\n s+=x;i+=1\n if s«>|<»$t:r=«i|s»;«break|0»\nprint(r)",
             f"a=[*{_ROW}]\nprint(next((i for i in range(len(a)+1)if sum(a[«:i|i:»])«>|<»$t),$e))",
         ),
-        hidden="e",
+        (f"s=i=0\nfor x in {_ROW}:\n if s<=$t:s+=x;i+=1\nprint(i)",),
+        hidden={"e": NOTHING},
     ),
     Family(
         "fibonacci",
-        "hard",
-        0.01,
-        {"a": range(1, 10), "b": range(1, 20), "o": ("", "", "-1")},
+        "medium",
+        0.05,
+        {"a": range(1, 10), "b": range(1, 20)},
         (
             "A series begins $a, $b; each next is the sum of the last two. Print that item.",
             "Begin with $a and $b, then always add the last two. Print the item asked for.",
@@ -114,7 +137,7 @@ FAMILIES = (
             "a,b=«$a,$b|$b,$a|0,1»\nfor i in range(int(input())$o):a,b=b,a+b\nprint(«a|b»)",
             "n=int(input())$o\na=[$a,$b]\nfor i in range(n):a+=[a[-1]+a[-«2|1»]]\nprint(a[«n|-1»])",
         ),
-        hidden="o",
+        hidden={"o": {"-1": 0.65, "": 0.35}},
     ),
     Family(
         "unique",
@@ -136,7 +159,7 @@ FAMILIES = (
     Family(
         "signs",
         "easy",
-        0.4,
+        0.63,
         {"a": range(2, 12), "b": range(2, 12)},
         (
             "Start at 0: each + adds $a and each - takes $b away. Print the end.",
@@ -153,7 +176,7 @@ FAMILIES = (
     Family(
         "signs-bounded",
         "hard",
-        0.001,
+        0.005,
         {"a": range(2, 9), "b": range(2, 9)},
         (
             "Start at 0: + adds $a, - takes $b away but never below 0. Print the end.",
@@ -174,7 +197,7 @@ FAMILIES = (
     Family(
         "longest-run",
         "hard",
-        0.001,
+        0.005,
         {"t": range(2, 40)},
         (
             "How many numbers in a row are above $t at most?",
@@ -193,7 +216,7 @@ FAMILIES = (
     Family(
         "purse",
         "hard",
-        0.003,
+        0.0006,
         {"a": range(20, 90)},
         (
             "A purse holds $a. Pay each price in turn if enough is left. Print what is left.",
@@ -209,8 +232,8 @@ FAMILIES = (
     ),
     Family(
         "peaks",
-        "medium",
-        0.03,
+        "hard",
+        0.012,
         {"a": range(2, 30)},
         (
             "Count the numbers that are larger than $a and all before them.",

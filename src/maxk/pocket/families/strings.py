@@ -1,5 +1,6 @@
 """One word in, letters of it out."""
 
+from maxk.pocket.families.conventions import FIRST
 from maxk.pocket.family import Family
 from maxk.pocket.inputs import word
 
@@ -14,34 +15,38 @@ FAMILIES = (
     Family(
         "letter-count",
         "easy",
-        0.6,
-        {"c": _LETTERS, "e": ("", "", ".lower()")},
-        ("Count the letter $c in the word.", "How often is $c in the word?"),
-        word("c", also="ABCDEGHILMNOPRSTU"),
-        lambda s, p: (s.lower() if p.e else s).count(p.c),
+        0.8,
+        {"c": _LETTERS, "n": range(2, 6)},
         (
-            "print(input()$e.«count|find|index»('$c'))",
-            "s=«0|1»\nfor c in input()$e:\n if c«==|!=»'$c':s+=1\nprint(s)",
+            "Count the letter $c in the word and multiply by $n.",
+            "How often is $c in the word? Print $n times that.",
         ),
-        hidden="e",
+        word("c", capitals=0.3),
+        lambda s, p: (s.lower() if p.e else s).count(p.c) * p.n,
+        (
+            "print(input()$e.«count|find|index»('$c')*$n)",
+            "s=«0|1»\nfor c in input()$e:\n if c«==|!=»'$c':s+=$n\nprint(s)",
+        ),
+        hidden={"e": {"": 0.7, ".lower()": 0.3}},
     ),
     Family(
         "replace-letter",
         "easy",
-        0.55,
+        0.8,
         {"c": _LETTERS, "d": "xyzkvw"},
-        ("Replace every $c in the word by $d.", "Write $d for each $c in the word."),
-        word("cd"),
-        lambda s, p: s.replace(p.c, p.d),
+        ("Replace $c in the word by $d.", "Write $d for $c in the word."),
+        word("c"),
+        lambda s, p: s.replace(p.c, p.d, -1 if p.o == "" else 1),
         (
-            "print(input().replace('«$c','$d'|$d','$c'|$c','$d',1|$c',''»))",
-            "print('«$d|$c»'.join(input().split('«$c|$d»')))",
+            "print(input().replace('«$c','$d'|$d','$c'|$c',''»$o))",
+            "print('«$d|$c»'.join(input().split('«$c|$d»'$o)))",
         ),
+        hidden={"o": {"": 0.7, ",1": 0.3}},
     ),
     Family(
         "swap-letters",
         "hard",
-        0.001,
+        0.0005,
         {"c": "abcdeghilm", "d": "noprstu"},
         ("Swap the letters $c and $d in the word.", "Write $c for $d and $d for $c in the word."),
         word("cd"),
@@ -58,7 +63,7 @@ FAMILIES = (
     Family(
         "remove-letter",
         "easy",
-        0.45,
+        0.63,
         {"c": _LETTERS, "n": range(2, 5)},
         (
             "Remove every $c from the word and print it $n times.",
@@ -73,25 +78,23 @@ FAMILIES = (
         ),
     ),
     Family(
-        "without-first",
+        "cut",
         "easy",
-        0.5,
-        {"n": range(1, 6), "c": _LETTERS},
+        0.8,
+        {"n": range(2, 6), "c": _LETTERS},
         (
-            "Print the word without its first $n letters and then $c.",
-            "Take the first $n letters off the word and put $c behind it.",
+            "Cut the word at letter $n and put $c behind it.",
+            "Print the word, cut at letter $n, and then $c.",
         ),
         word(longest=10),
-        lambda s, p: s[p.n :] + p.c,
-        (
-            "print(input()[«$n:|:$n|$n+1:|:-$n»]+'$c')",
-            "s=input()\nprint(«s[$n:]+'$c'|'$c'+s[$n:]|s[$n:],'$c'»)",
-        ),
+        lambda s, p: {":$n": s[: p.n], "$n:": s[p.n :], ":$n-1": s[: p.n - 1]}[p.o] + p.c,
+        ("print(input()[$o]«+|*»'$c')", "s=input()\nprint(«s[$o]+'$c'|'$c'+s[$o]|s[$o],'$c'»)"),
+        hidden={"o": {":$n": 0.55, "$n:": 0.3, ":$n-1": 0.15}},
     ),
     Family(
         "last-letters",
         "medium",
-        0.2,
+        0.35,
         {"n": range(1, 6), "c": _LETTERS},
         (
             "Put $c before the last $n letters of the word and print these.",
@@ -107,8 +110,8 @@ FAMILIES = (
     Family(
         "every-nth",
         "medium",
-        0.2,
-        {"n": range(2, 5), "c": _LETTERS, "o": ("", "", "$n-1")},
+        0.57,
+        {"n": range(2, 5), "c": _LETTERS},
         (
             "Print every $n-th letter of the word, joined by $c.",
             "Join every $n-th letter of the word by $c.",
@@ -119,29 +122,23 @@ FAMILIES = (
             "print('$c'.join(input()[$o:«:$n|$n»]))",
             "s=input()\nprint(«'$c'.join(s[$o::$n])|s[$o::$n]+'$c'|s[$o::$n]»)",
         ),
-        hidden="o",
+        hidden={"o": {"": 0.7, "$n-1": 0.3}},
     ),
     Family(
-        "pad",
-        "medium",
-        0.1,
+        "fill",
+        "easy",
+        0.8,
         {"n": range(4, 12), "c": _LETTERS},
-        (
-            "Put $c before the word until it has $n letters.",
-            "Fill the word up to $n letters with $c in front.",
-        ),
-        word(longest=12),
-        lambda s, p: s.rjust(p.n, p.c),
-        (
-            "print(input().«rjust|ljust|center»($n,'$c'))",
-            "s=input()\nprint(«'$c'*($n-len(s))+s|s+'$c'*($n-len(s))|'$c'*$n+s»)",
-            "s=input()\nwhile len(s)«<|<=»$n:s=«'$c'+s|s+'$c'»\nprint(s)",
-        ),
+        ("Fill the word up to $n letters with $c.", "Pad the word with $c to $n letters."),
+        word(longest=7),
+        lambda s, p: getattr(s, p.o)(p.n, p.c),
+        ("print(input().$o(«$n|$n+1»,'$c'))", "s=input()\nprint(s.$o(«$n,'$c'|$n-len(s),'$c'»))"),
+        hidden={"o": {"ljust": 0.55, "rjust": 0.3, "center": 0.15}},
     ),
     Family(
         "shift-alphabet",
         "hard",
-        0.001,
+        0.0003,
         {"n": range(1, 26)},
         (
             "Shift each letter of the word by $n in the alphabet; a follows z.",
@@ -158,8 +155,8 @@ FAMILIES = (
     ),
     Family(
         "capital-letter",
-        "medium",
-        0.08,
+        "hard",
+        0.0008,
         {"c": _LETTERS, "n": range(2, 6)},
         (
             "Keep the first $n letters of the word and write $c as a capital.",
@@ -169,30 +166,31 @@ FAMILIES = (
         lambda s, p: s.replace(p.c, p.c.upper())[: p.n],
         (
             "print(input()[«:$n|$n:|:$n-1»].replace('$c','$c'«.upper()|.lower()»))",
-            "s=input()«.replace('$c','$c'.upper())|.upper()|.title()»\nprint(s[:$n])",
+            "s=input()«.replace('$c','$c'.upper())|.title()»\nprint(s[:$n])",
         ),
+        ("print(input().upper()[:$n])", "print(input().replace('$c','$c'.upper()))"),
     ),
     Family(
         "first-position",
         "medium",
-        0.3,
-        {"c": _LETTERS, "n": range(2, 5), "o": ("", "+1")},
+        0.57,
+        {"c": _LETTERS, "n": range(2, 5)},
         (
             "Print the position of the first $c in the word, times $n.",
             "Where in the word is the first $c? Print $n times the position.",
         ),
         word("c", shortest=2),
-        lambda s, p: (s.find(p.c) + len(p.o) // 2) * p.n,
+        lambda s, p: (s.find(p.c) + int(p.o)) * p.n,
         (
-            "print((input().«find|rfind|count|index»('$c')$o)*$n)",
-            "s=input()\nprint((s.find('$c')$o)«*|+»«$n|1»)",
+            "print((input().«find|rfind|count|index»('$c')+$o)*$n)",
+            "s=input()\nprint((s.find('$c')+$o)«*|+»«$n|1»)",
         ),
-        hidden="o",
+        hidden={"o": FIRST},
     ),
     Family(
         "count-two",
-        "medium",
-        0.06,
+        "hard",
+        0.0006,
         {"c": "abcdeghilm", "d": "noprstu"},
         ("Count the letters $c and $d in the word.", "How often are $c or $d in the word?"),
         word("cd"),
@@ -206,7 +204,7 @@ FAMILIES = (
     Family(
         "reverse-add",
         "easy",
-        0.45,
+        0.68,
         {"c": _LETTERS, "d": "xyzkvw"},
         (
             "Print the word reversed, with $c in front and $d behind.",
@@ -222,7 +220,7 @@ FAMILIES = (
     Family(
         "mirror",
         "hard",
-        0.003,
+        0.0006,
         {"c": _LETTERS, "n": range(2, 6)},
         (
             "Print the first $n letters, then $c, then the same letters reversed.",
@@ -234,6 +232,21 @@ FAMILIES = (
             "s=input()[«:$n|$n:|:$n+1»]\nprint(s+'$c'+s«[::-1]|»)",
             "s=input()\nprint(s[:$n]«+'$c'|»+«s[:$n][::-1]|s[::-1][:$n]|s[$n::-1]»)",
         ),
+        ("s=input()\nprint(s+'$c'+s[::-1])", "s=input()\nprint(s[:$n]+'$c'+s[::-1])"),
+    ),
+    Family(
+        "vowels",
+        "medium",
+        0.62,
+        {"n": range(2, 60)},
+        ("Count the vowels in the word and add $n.", "Print $n plus the number of vowels."),
+        word(also="aeiouyy", capitals=0.3, shortest=2),
+        lambda s, p: sum(c in p.o for c in s) + p.n,
+        (
+            "print(sum(c in'$o'for c in input())«+|*»$n)",
+            "s=«$n|0»\nfor c in input():\n if c «in|not in»'$o':s+=1\nprint(s)",
+        ),
+        hidden={"o": {"aeiou": 0.6, "aeiouAEIOU": 0.25, "aeiouy": 0.15}},
     ),
 )
 

@@ -4,13 +4,18 @@ from maxk.pocket.family import Family
 from maxk.pocket.inputs import words
 
 _LETTERS = "abcdeghilmnoprstu"
-_SIGNS = "-+_.:/"
+_SIGNS = "-+_.:/=#"
+
+
+def _ordered(row: list[str], how: str) -> list[str]:
+    return sorted(row, key=len) if "key" in how else sorted(row, reverse="reverse" in how)
+
 
 FAMILIES = (
     Family(
         "words-longer",
         "easy",
-        0.45,
+        0.63,
         {"n": range(1, 5), "s": _SIGNS},
         (
             "Join the words longer than $n letters by $s.",
@@ -42,8 +47,8 @@ FAMILIES = (
     ),
     Family(
         "words-beginning",
-        "medium",
-        0.06,
+        "hard",
+        0.0008,
         {"c": _LETTERS, "s": _SIGNS},
         (
             "Print in reverse order the words that begin with $c, joined by $s.",
@@ -55,12 +60,16 @@ FAMILIES = (
             "print('$s'.join(w for w in input().split()[::«-1|1»]if w[«0|-1»]=='$c'))",
             "a=[w for w in input().split()if «w[0]=='$c'|'$c'in w»]\nprint('$s'.join(a«[::-1]|»))",
         ),
+        (
+            "print('$s'.join(w for w in input().split()if w[0]=='$c'))",
+            "print('$s'.join(w for w in input().split()[::-1]if'$c'in w))",
+        ),
     ),
     Family(
         "nth-letters",
         "hard",
         0.003,
-        {"n": range(1, 5), "s": _SIGNS},
+        {"n": range(2, 6), "s": _SIGNS},
         (
             "Print the letter $n of every word that has one, joined by $s.",
             "Join letter $n of each word by $s; leave out words that are too short.",
@@ -76,7 +85,7 @@ FAMILIES = (
     Family(
         "reverse-words",
         "easy",
-        0.5,
+        0.68,
         {"s": _SIGNS, "c": _LETTERS},
         (
             "Print the words in reverse order, each with $c behind, joined by $s.",
@@ -91,9 +100,9 @@ FAMILIES = (
     ),
     Family(
         "longest-word",
-        "hard",
-        0.04,
-        {"c": _LETTERS, "e": ("", "", "[::-1]"), "s": _SIGNS},
+        "medium",
+        0.1,
+        {"c": _LETTERS, "s": _SIGNS},
         (
             "Print the longest word with $c in front and $s behind.",
             "Find the longest word; put $c before it and $s after it.",
@@ -105,12 +114,12 @@ FAMILIES = (
             "a=sorted(input().split()$e,key=«len|str»,reverse=1)\nprint('$c'+a[«0|-1»]+'$s')",
         ),
         ("print('$c'+sorted(input().split())[-1]+'$s')",),
-        hidden="e",
+        hidden={"e": {"": 0.65, "[::-1]": 0.35}},
     ),
     Family(
         "sort-by-length",
         "hard",
-        0.002,
+        0.003,
         {"s": _SIGNS, "n": range(2, 6)},
         (
             "Sort the words by length, cut each to $n letters and join by $s.",
@@ -123,11 +132,15 @@ FAMILIES = (
             "a=sorted(input().split(),key=«len|str»)\n"
             "print('$s'.join(«w[:$n]|w|a[:$n]» for w in a))",
         ),
+        (
+            "print('$s'.join(sorted(w[:$n]for w in input().split())))",
+            "print('$s'.join(w[:$n]for w in sorted(input().split())))",
+        ),
     ),
     Family(
         "total-length",
-        "medium",
-        0.05,
+        "hard",
+        0.0006,
         {"n": range(1, 6), "a": range(2, 12)},
         (
             "Add up the lengths of the words longer than $n and multiply by $a.",
@@ -140,6 +153,57 @@ FAMILIES = (
             "s=0\nfor w in input().split():\n if len(w)>$n:s+=«len(w)|1»«*$a|»\nprint(s)",
         ),
         ("print(len(input().replace(' ',''))*$a)",),
+    ),
+    Family(
+        "capitals",
+        "easy",
+        0.8,
+        {"n": range(2, 5), "s": _SIGNS},
+        (
+            "Capitalise the first $n words and join them by $s.",
+            "Join the first $n words by $s, with capitals.",
+        ),
+        words(),
+        lambda row, p: p.s.join(w.title() if p.o == "title" else w.upper() for w in row[: p.n]),
+        (
+            "print('$s'.join(w.$o()for w in input().split()[«:$n|$n:|:$n+1»]))",
+            "a=input().$o().split()\nprint(«'$s'.join(a[:$n])|*a[:$n]|'$s'.join(a)»)",
+        ),
+        hidden={"o": {"title": 0.6, "upper": 0.4}},
+    ),
+    Family(
+        "initials",
+        "medium",
+        0.62,
+        {"c": _LETTERS, "s": _SIGNS},
+        (
+            "Join the initials of the words by $s and end with $c.",
+            "Print the initials with $s between, and $c behind.",
+        ),
+        words(longest=4),
+        lambda row, p: p.s.join(w[0].upper() if p.o else w[0] for w in row) + p.c,
+        (
+            "print('$s'.join(w[«0|-1|1:»]$o for w in input().split())+'$c')",
+            "a=[w[0]$o for w in input().split()]\nprint('$s'.join(a)«+|*»'«$c|$s»')",
+        ),
+        hidden={"o": {".upper()": 0.6, "": 0.4}},
+    ),
+    Family(
+        "sort-words",
+        "medium",
+        0.57,
+        {"n": range(2, 5), "s": _SIGNS},
+        (
+            "Sort the words and join the first $n by $s.",
+            "Put the words in order and join the first $n by $s.",
+        ),
+        words(),
+        lambda row, p: p.s.join(_ordered(row, p.o)[: p.n]),
+        (
+            "print('$s'.join(sorted(input().split()$o)[«:$n|$n:|:$n-1»]))",
+            "a=sorted(input().split()$o)\nprint(«'$s'.join(a[:$n])|*a[:$n]|'$s'.join(a)»)",
+        ),
+        hidden={"o": {"": 0.65, ",key=len": 0.25, ",reverse=1": 0.1}},
     ),
 )
 
