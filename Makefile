@@ -4,6 +4,7 @@ RUN := .venv/bin/python
 INSTALLED := .venv/.installed
 
 AXE := .axe/axe.min.js
+QUICK := -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20
 
 .PHONY: help setup browser check test test-old-trl slow demo ablations bench bench-verifier bench-train bench-sampling bench-evaluation bench-report figures pocket clean
 help: ## list the targets
@@ -19,7 +20,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 
 browser: ## what the browser tests need, where it can be had: chromium, and axe-core from npm
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-		apt-get -qq update && apt-get -qq install -y chromium >/dev/null; } || \
+		apt-get -qq $(QUICK) update && apt-get -qq $(QUICK) install -y chromium >/dev/null; } || \
 		echo "no chromium: the tests of the report in a browser will be skipped"
 	@[ -f $(AXE) ] || $(MAKE) --no-print-directory $(AXE) || \
 		echo "no axe-core: the accessibility test of the report will be skipped"
@@ -27,7 +28,7 @@ browser: ## what the browser tests need, where it can be had: chromium, and axe-
 $(AXE):
 	@command -v npm >/dev/null
 	@mkdir -p .axe
-	@npm pack --silent --pack-destination .axe axe-core@4.10.3 >/dev/null
+	@npm pack --silent --fetch-retries=0 --pack-destination .axe axe-core@4.10.3 >/dev/null
 	@tar -xzf .axe/axe-core-4.10.3.tgz -C .axe --strip-components=1 package/axe.min.js
 
 check: setup ## lint, format, types and layers
