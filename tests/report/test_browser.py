@@ -132,6 +132,22 @@ def test_a_sample_opens_from_the_table_with_its_program_and_tests(opened):
     assert rows[1].split("\t") == ["2", "wrong answer", "-1", "-2", "5"]
 
 
+def test_samples_without_their_program_are_stepped_over_and_can_be_seen(browser, tmp_path):
+    folder = sampled(tmp_path / "run", {"a": [0, 0, 4, 0, 1]})
+    path = tmp_path / "report.html"
+    path.write_text(page(Findings(gather([folder])), samples=2))
+    browser.open(f"file://{path}")
+    browser.run("document.querySelector('#table tbody td a').click()")
+    browser.until("dialog.open && viewer.sample === 2")
+    browser.press("ArrowRight")
+    browser.until("viewer.sample === 4")
+    choose(browser, "which", "all")
+    browser.press("ArrowLeft")
+    browser.until("viewer.sample === 3")
+    assert "is not in the page; its verdict is" in text(browser, "#program")
+    assert text(browser, "#facts").startswith("Sample 4 of 5 · wrong answer · 0 of 4 tests")
+
+
 def test_the_program_is_highlighted(opened):
     show(opened, "#/0/0/0")
     kinds = opened.run(

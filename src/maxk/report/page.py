@@ -47,6 +47,7 @@ def page(
         "problems": packed.index,
         "letters": {letter: status for status, letter in LETTERS.items()} | {"N": "no program"},
         "packed": packed.payloads,
+        "partial": packed.most is not None,
         "version": version,
     }
     templates = jinja2.Environment(

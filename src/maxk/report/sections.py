@@ -164,7 +164,7 @@ def _lost(each: Effect, lost: Sequence[Moved], place: dict[str, int]) -> Shown:
     return Shown(
         f"No longer reached by {each.after}{more}",
         Numbers(("problem", each.before, each.after, "chance if nothing changed"), rows),
-        links=tuple(f"#/{place[m.problem]}/0/0" for m in lost[:_LISTED]),
+        links=tuple(f"#/{place[m.problem]}/0" for m in lost[:_LISTED]),
     )
 
 

@@ -65,7 +65,7 @@ function cell(column, row) {
     const [passed, samples, best] = row.runs[column.run];
     const bar = element("i");
     bar.style.width = `${(100 * passed) / samples}%`;
-    const link = element("a", { href: place(row.number, column.run, 0) },
+    const link = element("a", { href: place(row.number, column.run) },
       `${passed} of ${samples}`, element("span", { class: `meter r${column.run % 6}`, "aria-hidden": "true" }, bar));
     link.title = `best reward ${best}`;
     return element("td", {}, link);
@@ -84,7 +84,7 @@ function drawTable() {
   const body = document.querySelector("#table tbody");
   body.replaceChildren(...shown.map((row) => {
     const first = Object.keys(row.runs)[0] ?? 0;
-    const link = write(element("a", { href: place(row.number, first, 0) }), row.id);
+    const link = write(element("a", { href: place(row.number, first) }), row.id);
     const head = element("th", { scope: "row" }, link, write(element("span", { class: "small" }), row.text));
     return element("tr", {}, head, ...COLUMNS.slice(1).map((column) => cell(column, row)));
   }));

@@ -1,8 +1,9 @@
-// The viewer of samples. Where it is, is in the address: #/problem/run/sample, all numbers.
+// The viewer of samples. Where it is, is in the address: #/problem/run/sample, all numbers; without
+// a sample it is the first of those that are walked through.
 
 const viewer = { problem: -1, run: 0, sample: 0, pinned: null, payload: null };
 const opened = new Map(); // payloads that were decompressed
-const place = (problem, run, sample) => `#/${problem}/${run}/${sample}`;
+const place = (...numbers) => `#/${numbers.join("/")}`;
 const dialog = byId("viewer");
 const FATES = DATA.letters;
 
@@ -57,13 +58,14 @@ function stepProblem(by) {
   const next = order[order.indexOf(viewer.problem) + by];
   if (next === undefined) return;
   const run = ROWS[next].runs[viewer.run] ? viewer.run : Object.keys(ROWS[next].runs)[0] ?? 0;
-  location.replace(place(next, run, 0));
+  location.replace(place(next, run));
 }
 
 /** Show what the address says, or close. */
 async function follow() {
-  const numbers = location.hash.match(/^#\/(\d+)\/(\d+)\/(\d+)$/)?.slice(1).map(Number);
-  if (!numbers || !ROWS[numbers[0]]) {
+  const here = location.hash;
+  const numbers = /^#\/\d+\/\d+(\/\d+)?$/.test(here) ? here.slice(2).split("/").map(Number) : [];
+  if (!ROWS[numbers[0]]) {
     if (dialog.open) dialog.close();
     return;
   }
@@ -75,12 +77,12 @@ async function follow() {
     byId("count").value = error.message;
     return;
   }
-  if (location.hash !== place(problem, run, sample)) return; // moved on meanwhile
+  if (location.hash !== here) return; // moved on meanwhile
   if (viewer.problem !== problem) viewer.pinned = null;
   const columns = payload.runs.find((each) => each.run === run) ?? payload.runs[0];
   const isNew = viewer.problem !== problem || !dialog.open;
   Object.assign(viewer, { problem, payload, run: columns?.run ?? 0 });
-  viewer.sample = columns ? Math.min(sample, columns.status.length - 1) : 0;
+  viewer.sample = columns ? Math.min(sample ?? walked(columns)[0], columns.status.length - 1) : 0;
   if (!dialog.open) dialog.showModal();
   if (isNew) drawProblem();
   if (columns) drawSample(columns);
@@ -192,7 +194,7 @@ function drawProgram(columns, i) {
   const program = textOf(columns, i);
   const box = byId("program");
   if (program === null) {
-    box.className = "code";
+    box.className = "code absent";
     box.replaceChildren("The program of this sample is not in the page; its verdict is. Make the page with --samples all to have it.");
     return;
   }
@@ -234,8 +236,9 @@ function drawTraining(columns, i) {
 
 function startViewer() {
   byId("which").append(...KINDS.map(([name, text]) => element("option", { value: name }, text)));
+  if (DATA.partial) byId("which").value = "kept";
   byId("which").addEventListener("input", () => drawSample(columnsOf(viewer.run)));
-  byId("run").addEventListener("input", () => location.replace(place(viewer.problem, byId("run").value, 0)));
+  byId("run").addEventListener("input", () => location.replace(place(viewer.problem, byId("run").value)));
   byId("other").addEventListener("input", () => drawProgram(columnsOf(viewer.run), viewer.sample));
   byId("pin").addEventListener("click", () => {
     viewer.pinned = `${viewer.run}/${viewer.sample}`;
