@@ -81,7 +81,7 @@ def test_a_page_is_made_when_files_change_and_not_otherwise(tmp_path):
 
 def test_half_a_file_leaves_the_last_page_and_is_tried_again(tmp_path):
     folder = trained(tmp_path / "t", steps=2, finished=False)
-    watched = Watched([folder], lambda number: page(Findings(gather([folder])), version=number))
+    watched = Watched([folder], lambda number: Findings(gather([folder])).headline[0])
     assert watched.look()
     before = watched.page
     whole = (folder / "rollouts" / "step-0000001.parquet").read_bytes()
