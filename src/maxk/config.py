@@ -15,7 +15,7 @@ import difflib
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -43,6 +43,7 @@ class ModelTable(Table):
     """What is trained: a name on the hub, a folder, or "pocket", the model that comes with maxk."""
 
     name: str
+    sampler: Literal["trl", "maxk"] = "trl"  # maxk: faster on a CPU; vLLM is trl.use_vllm
 
 
 class DataTable(Table):

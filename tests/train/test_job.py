@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import transformers
 
-from maxk.config import TrainConfig, read_config
+from maxk.config import ConfigError, TrainConfig, read_config
 from maxk.records import Verdict
 from maxk.runs import Run, RunError
 from maxk.train.job import train
@@ -33,6 +33,7 @@ def world(tmp_path_factory) -> Path:
     """A folder with a model, problems and a configuration."""
     folder = tmp_path_factory.mktemp("world")
     model, tokenizer = tiny_model()
+    model.config.max_position_embeddings = 256  # its prompts are longer than 128
     model.save_pretrained(folder / "tiny")
     tokenizer.save_pretrained(folder / "tiny")
     with (folder / "problems.jsonl").open("w") as file:
@@ -143,6 +144,30 @@ def test_a_run_that_broke_in_the_middle_of_ppo_iterations_goes_on_as_if_it_had_n
     assert one == two
     starts = (out / "environment.jsonl").read_text().splitlines()
     assert [json.loads(line)["from_step"] for line in starts] == [0, 2 if calls == 2 else 6]
+
+
+def test_with_maxk_s_sampling_a_broken_run_goes_on_as_if_it_had_not(world, tmp_path, monkeypatch):
+    """Its random numbers come with the checkpoint, as those of `generate` do."""
+    more = ("--model.sampler", "maxk", "--trl.num_iterations", "1")
+    assert train(config(world, tmp_path / "whole", *more), print).finished
+    judge, seen = Verifier.judge, []
+
+    def fails(self: Verifier, *args: Any, **kwargs: Any) -> list[Verdict]:
+        seen.append(1)
+        if len(seen) == 6:
+            raise OSError("no space left")
+        return judge(self, *args, **kwargs)
+
+    monkeypatch.setattr(Verifier, "judge", fails)
+    with pytest.raises(RuntimeError, match="no space left"):
+        train(config(world, tmp_path / "broken", *more), print)
+    monkeypatch.undo()
+    assert train(config(world, tmp_path / "broken", *more), print).finished
+    assert curve(tmp_path / "broken", *KEPT) == curve(tmp_path / "whole", *KEPT)
+    texts = Run.open(tmp_path / "whole").read("rollouts", ["completion"])["completion"].to_pylist()
+    assert len(set(texts)) > 20
+    with pytest.raises(ConfigError, match=r'use_vllm goes with model\.sampler = "trl"'):
+        train(config(world, tmp_path / "no", *more, "--trl.use_vllm", "true"), print)
 
 
 def test_a_finished_run_is_not_made_again_and_another_one_does_not_go_into_its_folder(

@@ -8,10 +8,10 @@ transformers on one device; by the seed of each request with vLLM and with serve
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, cast
 
-Prompt = str | list[dict[str, str]]  # text, or chat messages
+Prompt = str | list[dict[str, str]] | list[int]  # text, chat messages, or tokens
 Finish = Literal["stop", "length"]
 
 _BEFORE = 4  # tokens of the prompt that a completion is decoded behind
@@ -53,7 +53,8 @@ class Completion:
 
     tokens counts the end token too, if there is one. logprob, of the whole completion, and entropy,
     its mean per token, are in nats and of the model as it is: at temperature 1 and without top-p,
-    whatever was sampled with, so that runs can be compared. None: the back end does not say.
+    whatever was sampled with, so that runs can be compared. ids are the tokens, with the end token.
+    None: the back end does not say.
     """
 
     problem: str
@@ -63,6 +64,7 @@ class Completion:
     finish: Finish
     logprob: float | None = None
     entropy: float | None = None
+    ids: tuple[int, ...] | None = field(default=None, repr=False)
 
 
 class Sampler(Protocol):
@@ -109,16 +111,22 @@ def plain(prompt: Prompt) -> str:
     """A prompt as text, for models that know no chat."""
     if isinstance(prompt, str):
         return prompt
-    return "\n\n".join(message["content"] for message in prompt) + "\n"
+    return "\n\n".join(message["content"] for message in messages(prompt)) + "\n"
 
 
 def messages(prompt: Prompt) -> list[dict[str, str]]:
     """A prompt as chat messages."""
-    return [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    if isinstance(prompt, str):
+        return [{"role": "user", "content": prompt}]
+    if prompt and isinstance(prompt[0], int):
+        raise ValueError("this back end takes prompts as text or chat messages, not as tokens")
+    return cast(list[dict[str, str]], prompt)
 
 
 def prompt_ids(tokenizer: Any, prompt: Prompt, chat: bool) -> list[int]:
     """A prompt as tokens."""
+    if isinstance(prompt, list) and prompt and isinstance(prompt[0], int):
+        return cast(list[int], prompt)
     if not chat:
         return list(tokenizer(plain(prompt)).input_ids)
     if not tokenizer.chat_template:

@@ -144,7 +144,8 @@ def _json(text: str) -> str:
 
 def completions_table(completions: Iterable[Completion]) -> pa.Table:
     """Completions as rows of their table."""
-    columns = list(zip(*map(astuple, completions), strict=True))
+    rows = (astuple(completion)[: len(COMPLETIONS)] for completion in completions)
+    columns = list(zip(*rows, strict=True))
     arrays = [pa.array(c, f.type) for c, f in zip(columns, COMPLETIONS, strict=True)]
     return pa.Table.from_arrays(arrays, schema=COMPLETIONS)
 

@@ -260,6 +260,7 @@ class _Batch:
             "stop" if stopped else "length",
             row.logprob,
             row.entropy / len(row.ids),
+            tuple(row.ids),
         )
 
 

@@ -25,6 +25,7 @@ from maxk.data.prepare import at_most_difficulty, at_most_tokens, random_split, 
 from maxk.pocket import resolve
 from maxk.records import Problem
 from maxk.runs import Run, RunError, write_whole
+from maxk.sample.generate import replace_generate
 from maxk.train.arithmetic import arithmetic
 from maxk.train.config import MaxKConfig
 from maxk.train.rollouts import forget
@@ -80,6 +81,8 @@ def train(config: TrainConfig, say: Callable[[str], None] = print) -> Outcome:
             peft_config=LoraConfig(**config.lora) if config.lora else None,
             run=run if config.run.rollouts else None,
         )
+        if config.model.sampler == "maxk":
+            replace_generate(trainer.accelerator.unwrap_model(trainer.model), tokenizer)
         return carry_out(trainer, run, main, say)
 
 
@@ -119,6 +122,8 @@ def trl_config(config: TrainConfig) -> MaxKConfig:
             close = difflib.get_close_matches(key, known, 1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise ConfigError(f"trl.{key} is unknown to this version of TRL{hint}")
+    if config.model.sampler == "maxk" and config.trl.get("use_vllm"):
+        raise ConfigError('trl.use_vllm goes with model.sampler = "trl"')
     given: dict[str, Any] = DEFAULTS | config.trl
     if not torch.accelerator.is_available():
         given = {"bf16": False, "use_cpu": True} | given

@@ -90,7 +90,7 @@ FAMILIES = (
     Family(
         "multiple-at-least",
         "hard",
-        0.008,
+        0.002,
         {"d": range(3, 60)},
         (
             "Print the smallest multiple of $d that is at least the number.",
@@ -171,7 +171,7 @@ FAMILIES = (
     Family(
         "pair-remainder",
         "hard",
-        0.002,
+        0.001,
         {"a": range(5, 20), "m": range(7, 30)},
         (
             "Print the product of the two numbers plus $a, modulo $m.",

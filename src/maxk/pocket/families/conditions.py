@@ -79,7 +79,7 @@ FAMILIES = (
     Family(
         "fizz-buzz",
         "hard",
-        0.006,
+        0.001,
         {"a": range(2, 7), "b": range(7, 12)},
         (
             "Print fizz if $a divides the number, buzz if $b does, fizzbuzz if both, else it.",
@@ -97,7 +97,7 @@ FAMILIES = (
     Family(
         "one-not-both",
         "hard",
-        0.008,
+        0.002,
         {"a": range(2, 7), "b": range(7, 12)},
         (
             "Print yes if $a or $b divides the number, but not both, else no.",
@@ -134,7 +134,7 @@ FAMILIES = (
     Family(
         "price",
         "hard",
-        0.003,
+        0.0005,
         {"a": range(6, 12), "b": range(2, 6), "c": range(3, 9)},
         (
             "A thing costs $a, each beyond the first $c only $b. Print the price of that many.",

@@ -173,7 +173,7 @@ FAMILIES = (
     _family("sum", "greater", "easy", 0.73),
     _family("sum", "divisible", "medium", 0.2),
     _family("count", "less", "easy", 0.73),
-    _family("count", "indivisible", "hard", 0.0008),
+    _family("count", "indivisible", "hard", 0.004),
     _family("list", "greater", "easy", 0.68),
     _family("list", "divisible", "easy", 0.63),
     _family("sorted", "less", "medium", 0.17),
@@ -181,8 +181,8 @@ FAMILIES = (
     _family("max", "divisible", "medium", 0.08),
     _family("min", "greater", "medium", 0.52),
     _family("first", "greater", "medium", 0.52),
-    _family("squares", "greater", "hard", 0.0008),
-    _family("squares", "indivisible", "hard", 0.004),
+    _family("squares", "greater", "medium", 0.04),
+    _family("squares", "indivisible", "hard", 0.002),
     Family(
         "scale",
         "easy",
@@ -343,7 +343,7 @@ FAMILIES = (
     Family(
         "closest",
         "hard",
-        0.01,
+        0.003,
         {"t": range(2, 50)},
         ("Print the number that is closest to $t.", "Which of the numbers is nearest to $t?"),
         numbers(),
@@ -360,7 +360,7 @@ FAMILIES = (
     Family(
         "rotate",
         "hard",
-        0.003,
+        0.001,
         {"n": range(1, 6), "a": range(2, 20)},
         (
             "Move the first $n numbers to the end, then add $a to each.",
@@ -380,7 +380,7 @@ FAMILIES = (
     Family(
         "jumps",
         "hard",
-        0.004,
+        0.0006,
         {"t": range(2, 30)},
         (
             "Count the neighbours that differ by more than $t.",

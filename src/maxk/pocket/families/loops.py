@@ -61,8 +61,8 @@ FAMILIES = (
     ),
     Family(
         "sum-multiples",
-        "hard",
-        0.0006,
+        "medium",
+        0.03,
         {"d": range(2, 30)},
         (
             "Print the sum of the multiples of $d up to the number.",
@@ -79,7 +79,7 @@ FAMILIES = (
     Family(
         "powers",
         "hard",
-        0.0006,
+        0.001,
         {"a": range(2, 30)},
         (
             "Print the powers of $a up to the number, beginning with 1.",
@@ -95,8 +95,8 @@ FAMILIES = (
     ),
     Family(
         "divisions",
-        "hard",
-        0.0006,
+        "medium",
+        0.05,
         {"d": range(2, 12), "a": range(1, 12)},
         (
             "How often can the number be divided by $d? Print that plus $a.",
@@ -108,7 +108,6 @@ FAMILIES = (
             "n=int(input())\ns=«$a|0»\nwhile n%$d==0:\n n//=$d\n s+=«1|$d»\nprint(s)",
             "n=int(input())\ns=$a\n«while|if» n%$d«<|>»1:n//=$d;s+=1\nprint(s)",
         ),
-        ("n=int(input())\nprint((n%$d<1)+$a)", "n=int(input())\nprint(n//$d+$a)"),
     ),
     Family(
         "triangle",
@@ -196,7 +195,7 @@ FAMILIES = (
     Family(
         "one-without-other",
         "hard",
-        0.003,
+        0.0008,
         {"a": range(2, 10), "b": (1, 3, 7, 9)},
         (
             "Count the numbers from 1 to the input that $a divides and 1$b does not.",
@@ -214,7 +213,7 @@ FAMILIES = (
     Family(
         "halve-or-grow",
         "hard",
-        0.0003,
+        0.0006,
         {"a": range(2, 6), "b": range(1, 10), "k": range(2, 6)},
         (
             "Do $k times: halve an even number, multiply an odd one by $a and add $b.",

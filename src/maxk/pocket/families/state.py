@@ -90,7 +90,7 @@ FAMILIES = (
     Family(
         "floor",
         "hard",
-        0.008,
+        0.001,
         {"a": range(6, 20), "b": range(1, 6)},
         (
             "Start at $a and add the numbers, never falling below $b. Print the end.",
@@ -176,7 +176,7 @@ FAMILIES = (
     Family(
         "signs-bounded",
         "hard",
-        0.005,
+        0.0008,
         {"a": range(2, 9), "b": range(2, 9)},
         (
             "Start at 0: + adds $a, - takes $b away but never below 0. Print the end.",
@@ -197,7 +197,7 @@ FAMILIES = (
     Family(
         "longest-run",
         "hard",
-        0.005,
+        0.0006,
         {"t": range(2, 40)},
         (
             "How many numbers in a row are above $t at most?",
@@ -216,7 +216,7 @@ FAMILIES = (
     Family(
         "purse",
         "hard",
-        0.0006,
+        0.0015,
         {"a": range(20, 90)},
         (
             "A purse holds $a. Pay each price in turn if enough is left. Print what is left.",
@@ -233,7 +233,7 @@ FAMILIES = (
     Family(
         "peaks",
         "hard",
-        0.012,
+        0.004,
         {"a": range(2, 30)},
         (
             "Count the numbers that are larger than $a and all before them.",

@@ -46,7 +46,7 @@ FAMILIES = (
     Family(
         "swap-letters",
         "hard",
-        0.0005,
+        0.001,
         {"c": "abcdeghilm", "d": "noprstu"},
         ("Swap the letters $c and $d in the word.", "Write $c for $d and $d for $c in the word."),
         word("cd"),
@@ -138,7 +138,7 @@ FAMILIES = (
     Family(
         "shift-alphabet",
         "hard",
-        0.0003,
+        0.0006,
         {"n": range(1, 26)},
         (
             "Shift each letter of the word by $n in the alphabet; a follows z.",
@@ -155,8 +155,8 @@ FAMILIES = (
     ),
     Family(
         "capital-letter",
-        "hard",
-        0.0008,
+        "medium",
+        0.05,
         {"c": _LETTERS, "n": range(2, 6)},
         (
             "Keep the first $n letters of the word and write $c as a capital.",
@@ -166,9 +166,8 @@ FAMILIES = (
         lambda s, p: s.replace(p.c, p.c.upper())[: p.n],
         (
             "print(input()[«:$n|$n:|:$n-1»].replace('$c','$c'«.upper()|.lower()»))",
-            "s=input()«.replace('$c','$c'.upper())|.title()»\nprint(s[:$n])",
+            "s=input()«.replace('$c','$c'.upper())|.upper()|.title()»\nprint(s[:$n])",
         ),
-        ("print(input().upper()[:$n])", "print(input().replace('$c','$c'.upper()))"),
     ),
     Family(
         "first-position",
@@ -189,8 +188,8 @@ FAMILIES = (
     ),
     Family(
         "count-two",
-        "hard",
-        0.0006,
+        "medium",
+        0.03,
         {"c": "abcdeghilm", "d": "noprstu"},
         ("Count the letters $c and $d in the word.", "How often are $c or $d in the word?"),
         word("cd"),
@@ -220,7 +219,7 @@ FAMILIES = (
     Family(
         "mirror",
         "hard",
-        0.0006,
+        0.0015,
         {"c": _LETTERS, "n": range(2, 6)},
         (
             "Print the first $n letters, then $c, then the same letters reversed.",

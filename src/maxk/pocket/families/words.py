@@ -47,8 +47,8 @@ FAMILIES = (
     ),
     Family(
         "words-beginning",
-        "hard",
-        0.0008,
+        "medium",
+        0.05,
         {"c": _LETTERS, "s": _SIGNS},
         (
             "Print in reverse order the words that begin with $c, joined by $s.",
@@ -60,15 +60,11 @@ FAMILIES = (
             "print('$s'.join(w for w in input().split()[::«-1|1»]if w[«0|-1»]=='$c'))",
             "a=[w for w in input().split()if «w[0]=='$c'|'$c'in w»]\nprint('$s'.join(a«[::-1]|»))",
         ),
-        (
-            "print('$s'.join(w for w in input().split()if w[0]=='$c'))",
-            "print('$s'.join(w for w in input().split()[::-1]if'$c'in w))",
-        ),
     ),
     Family(
         "nth-letters",
         "hard",
-        0.003,
+        0.002,
         {"n": range(2, 6), "s": _SIGNS},
         (
             "Print the letter $n of every word that has one, joined by $s.",
@@ -119,7 +115,7 @@ FAMILIES = (
     Family(
         "sort-by-length",
         "hard",
-        0.003,
+        0.0015,
         {"s": _SIGNS, "n": range(2, 6)},
         (
             "Sort the words by length, cut each to $n letters and join by $s.",
@@ -140,7 +136,7 @@ FAMILIES = (
     Family(
         "total-length",
         "hard",
-        0.0006,
+        0.003,
         {"n": range(1, 6), "a": range(2, 12)},
         (
             "Add up the lengths of the words longer than $n and multiply by $a.",
