@@ -5,6 +5,7 @@ for a WebSocket, not for a driver.
 """
 
 import base64
+import contextlib
 import itertools
 import json
 import os
@@ -135,7 +136,10 @@ class Browser:
 
     def until(self, expression: str, seconds: float = 15.0) -> None:
         end = time.monotonic() + seconds
-        while not self.run(expression):
+        while True:
+            with contextlib.suppress(RuntimeError):  # while a page is replaced it has no answer
+                if self.run(expression):
+                    return
             assert time.monotonic() < end, f"never: {expression}"
             time.sleep(0.02)
 

@@ -341,7 +341,7 @@ def test_a_live_page_follows_its_run(browser, tmp_path):
             add_step(Run.open(folder), 2)
             assert watched.look()
             browser.until(
-                "document.querySelector('.runs')?.textContent.includes('step 3')", seconds=10
+                "document.querySelector('.runs')?.textContent.includes('step 3')", seconds=20
             )
             assert browser.console == []
         finally:
