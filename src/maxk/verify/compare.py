@@ -6,6 +6,7 @@ Everything compared here is a plain value of the judge's own making: strings, or
 
 import math
 import re
+import reprlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -75,6 +76,34 @@ def same_value(got: Any, expected: Any, tolerance: float = 1e-6) -> bool:
             same_value(a, b, tolerance) for a, b in zip(got, expected, strict=True)
         )
     return got == expected
+
+
+def shown(got: Any) -> str:
+    """The beginning of a value read by `wire.decode` as Python writes it, in bounded time.
+
+    >>> shown([1, Pairs([("a", Members(set, [2]))]), list(range(99))])
+    "[1, {'a': {2}}, [0, 1, 2, 3, 4, 5, ...]]"
+    """
+    return _SHORT.repr(got)
+
+
+class _Short(reprlib.Repr):
+    """Nothing is hashed, and no number is too long to print."""
+
+    def repr_Pairs(self, x: Pairs, level: int) -> str:  # noqa: N802
+        items = [f"{self.repr1(k, level - 1)}: {self.repr1(v, level - 1)}" for k, v in x.items[:6]]
+        return "{" + ", ".join(items + ["..."] * (len(x.items) > 6)) + "}"
+
+    def repr_Members(self, x: Members, level: int) -> str:  # noqa: N802
+        inside = self.repr_list(x.items, level)[1:-1]
+        inside = f"{{{inside}}}" if inside else ""
+        return inside if x.kind is set and inside else f"{x.kind.__name__}({inside})"
+
+    def repr_int(self, x: int, level: int) -> str:
+        return super().repr_int(x, level) if x.bit_length() < 1000 else f"{x.bit_length()} bits"
+
+
+_SHORT = _Short()
 
 
 def _print(x: Any) -> bytes:

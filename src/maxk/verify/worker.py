@@ -20,10 +20,11 @@ from typing import Any
 
 from maxk.records import AssertTest, CallTest, Status, StdinTest, Test, TestResult
 from maxk.verify import wire
-from maxk.verify.compare import same_output, same_value
+from maxk.verify.compare import same_output, same_value, shown
 from maxk.verify.protocol import EXIT, KILL, MESSAGE, RUN
 
 _MAX_CALLS = 10_000  # of one assert test
+_GOT_CHARS = 80  # of a wrong answer that are kept: there may be a million of them in a run
 _NO_SHARING = 2  # of marshal's versions: one list in two places arrives as two
 _ZYGOTE = Path(__file__).with_name("zygote.py")
 # id of a test: the test, so that the id stays its own, the request, and the reply that is right
@@ -258,7 +259,7 @@ class Child:
         if reply == b"." or self.left:
             got = os.pread(stdout, size, 0).decode("utf-8", "replace")
             right = same_output(got, test.output, test.tolerance, exact=test.exact)
-            return self.graded(right, reply)
+            return self.graded(right, reply, "" if right else got.strip())
         return self.failed(reply)
 
     def run_call(self, test: CallTest) -> TestResult:
@@ -271,10 +272,11 @@ class Child:
         if reply == expected:
             return self.graded(True, reply)
         try:
-            right = same_value(wire.decode(reply[1:]), test.expected, test.tolerance)
+            got = wire.decode(reply[1:])
         except wire.MalformedError:
-            right = False
-        return self.graded(right, reply)
+            return self.graded(False, reply)
+        right = same_value(got, test.expected, test.tolerance)
+        return self.graded(right, reply, "" if right else shown(got))
 
     def run_assert(self, test: AssertTest) -> TestResult:
         """Test code in a process of its own; its calls of the program pass through here.
@@ -299,9 +301,12 @@ class Child:
             return self.failed(reply)
         return self.graded(reply == b".", reply)
 
-    def graded(self, right: bool, reply: bytes | TestResult) -> TestResult:
+    def graded(self, right: bool, reply: bytes | TestResult, got: str = "") -> TestResult:
+        """Right, or wrong for the reason that this was got."""
         seconds = reply.seconds if isinstance(reply, TestResult) else self.seconds()
-        return TestResult(Status.PASSED if right else Status.WRONG_ANSWER, "", seconds)
+        if right:
+            return TestResult(Status.PASSED, "", seconds)
+        return TestResult(Status.WRONG_ANSWER, got and f"got {short(got, _GOT_CHARS)}", seconds)
 
     def failed(self, reply: bytes | TestResult) -> TestResult:
         """What a reply that is no answer says."""
@@ -430,5 +435,5 @@ def write_all(fd: int, data: bytes) -> None:
         at += os.pwrite(fd, data[at : at + (1 << 24)], at)
 
 
-def short(text: str) -> str:
-    return text if len(text) <= 200 else text[:200] + "..."
+def short(text: str, most: int = 200) -> str:
+    return text if len(text) <= most else text[:most] + "..."
