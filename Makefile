@@ -6,7 +6,7 @@ INSTALLED := .venv/.installed
 AXE := .axe/axe.min.js
 QUICK := -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20
 
-.PHONY: help setup browser check test test-old-trl slow demo ablations bench bench-verifier bench-train bench-sampling bench-evaluation bench-report figures pocket clean
+.PHONY: help setup browser check test test-old-trl slow demo bandit ablations bench bench-verifier bench-train bench-sampling bench-evaluation bench-report figures pocket clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -51,7 +51,10 @@ test-old-trl: .venv-old-trl ## the trainer's tests with the oldest TRL that is s
 slow: setup .venv-bench ## the tests that take minutes, the soak of 100,000 programs among them
 	$(RUN) -m pytest -m slow
 
-demo: setup ## train bandits with every method and draw max@k before and after
+demo: setup ## train a small model with GRPO and for max@k, measure both, write a report (no GPU)
+	$(RUN) examples/demo.py --out out/demo
+
+bandit: setup ## train bandits with every method and draw max@k before and after
 	$(RUN) examples/bandit.py
 
 ablations: setup ## take the methods apart on the bandit (minutes)

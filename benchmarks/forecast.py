@@ -10,12 +10,14 @@ problems, so they say little about how forecasts vary from benchmark to benchmar
 
 import argparse
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from maxk import max_at_k, pass_at_k
 from maxk.evaluate import predict
+from maxk.evaluate.samples import Metric
 from maxk.runs import Run
 
 TRIES = 10
@@ -37,7 +39,8 @@ def main() -> None:
     problems, n = rewards_PN.shape
     print(f"{problems} problems, {n} samples")
     rng = np.random.default_rng(0)
-    for metric, measure in (("pass", pass_at_k), ("max", max_at_k)):
+    measures: dict[Metric, Callable[..., np.ndarray]] = {"pass": pass_at_k, "max": max_at_k}
+    for metric, measure in measures.items():
         for shown, k in ((n // 16, n // 2), (n // 8, n // 2), (n // 8, n), (n // 4, n)):
             measured = float(measure(rewards_PN, k).mean())
             points = []
