@@ -97,8 +97,9 @@ class Demo:
             for job in jobs:
                 job.result()
         runs = [str(self.out / name) for name in ("base", *METHODS)]
+        trained = [str(self.out / f"train-{name}") for name in METHODS]
         page = self.out / "report.html"
-        for given in (["compare", *runs], ["report", *runs, "--out", str(page)]):
+        for given in (["compare", *runs], ["report", *runs, *trained, "--out", str(page)]):
             console.print(f"maxk {' '.join(given)}", style="dim", soft_wrap=True)
             subprocess.run([sys.executable, "-m", "maxk", *given], check=True)
         console.print(

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from maxk.records import StdinTest
+from maxk.records import Problem, StdinTest
 from maxk.report import gather
 from maxk.report.pack import pack
+from maxk.runs import Run
+from maxk.sample.tables import write_problems
 from maxk.verify import program_for
 from tests.report.runs import problem, sampled, trained
 
@@ -110,6 +112,17 @@ def test_training_samples_have_step_weights_and_ratios(tmp_path):
     assert columns["weights"][0] == [0.25, -0.125]
     assert columns["ratios"][0] == [0, 0.5]
     assert "reward" not in columns  # it follows from the tests
+
+
+def test_the_tests_of_a_training_run_are_those_it_keeps(tmp_path):
+    folder = trained(tmp_path / "train")
+    assert all(not task.tests for task in gather([folder]).tasks.values())
+    tests = [StdinTest("3\n", "6"), StdinTest("4\n", "8")]
+    write_problems(Run.open(folder), [Problem(f"train/{i}", "Double it.", tests) for i in range(9)])
+    tasks = gather([folder]).tasks
+    assert sorted(tasks) == ["train/0", "train/1"]  # those that were trained on
+    assert tasks["train/0"].statement == "Double it."
+    assert tasks["train/0"].tests == tuple(tests)
 
 
 def test_fewer_than_no_programs_is_an_error(tmp_path):

@@ -80,7 +80,7 @@ def test_the_policy_is_strict_and_names_what_is_there(html):
     assert html.index("Content-Security-Policy") < first_script
 
 
-def test_every_figure_of_the_issue_is_there_with_its_numbers(html):
+def test_every_figure_is_there_with_its_numbers(html):
     titles = re.findall(r"<figure>\s*<h3>(.*?)</h3>", html)
     assert titles == [
         *("pass@k", "max@k", "Where problems moved, ours", "Entropy of completions"),

@@ -15,6 +15,7 @@ import transformers
 from maxk.config import ConfigError, TrainConfig, read_config
 from maxk.records import Verdict
 from maxk.runs import Run, RunError
+from maxk.sample import problems_of
 from maxk.train.job import train
 from maxk.verify import Verifier
 from tests.tiny import tiny_model
@@ -99,7 +100,10 @@ def test_the_folder_holds_all_there_is_to_know(unbroken):
     assert json.loads((unbroken / "trl.json").read_text())["learning_rate"] == 5e-3
     assert [step for (step,) in curve(unbroken, "step")] == list(range(1, STEPS + 1))
     assert (unbroken / "model" / "model.safetensors").exists()
+    kept = {problem.id: problem for problem in problems_of(run)}
+    assert [test.output for test in kept["jsonl/p7"].tests] == [""]
     rows = run.read("rollouts").to_pylist()
+    assert {row["problem"] for row in rows} <= kept.keys()
     assert len(rows) == 3 * 16
     assert {row["step"] for row in rows} == {0, 3, 6}
     assert all(len(row["weights"]) == len(row["log_ratios"]) == 3 for row in rows)

@@ -219,7 +219,7 @@ def _tasks(run: Run) -> list[Task]:
 def _trained(folder: Path, name: str) -> tuple[RunData, list[Task]]:
     run = Run.open(folder)
     samples: dict[str, list[Sample]] = {}
-    tasks: dict[str, Task] = {}
+    tasks = {task.id: task for task in _tasks(run)} if run.parts("problems") else {}
     seconds = 0.0
     rows = run.read("rollouts").to_pylist() if run.parts("rollouts") else []
     for row in sorted(rows, key=lambda row: (row["step"], row["group"], row["sample"])):
@@ -252,7 +252,7 @@ def _trained(folder: Path, name: str) -> tuple[RunData, list[Task]]:
         metrics=metrics,
         finished=(folder / "model").exists(),
     )
-    return data, list(tasks.values())
+    return data, [task for task in tasks.values() if task.id in samples]
 
 
 def groups_by_step(run: RunData) -> dict[int, list[np.ndarray]]:

@@ -43,10 +43,10 @@ class Section:
 
 
 def title(gathered: Gathered) -> str:
-    """base → ours, train: what is compared, and what else there is."""
-    compared = " → ".join(run.name for run in gathered.sampled)
-    parts = [compared, *(run.name for run in gathered.trained)]
-    return ", ".join(filter(None, parts)) or "no run yet"
+    """base → ours, others: what came before, and what came of it."""
+    before = [run.name for run in gathered.sampled[:1]]
+    after = [run.name for run in (*gathered.sampled[1:], *gathered.trained)]
+    return " → ".join(filter(None, [*before, ", ".join(after)])) or "no run yet"
 
 
 def tiles(found: Findings) -> list[dict[str, str]]:

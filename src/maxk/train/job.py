@@ -26,6 +26,7 @@ from maxk.pocket import resolve
 from maxk.records import Problem
 from maxk.runs import Run, RunError, write_whole
 from maxk.sample.generate import replace_generate
+from maxk.sample.tables import write_problems
 from maxk.train.arithmetic import arithmetic
 from maxk.train.config import MaxKConfig
 from maxk.train.rollouts import forget
@@ -72,6 +73,8 @@ def train(config: TrainConfig, say: Callable[[str], None] = print) -> Outcome:
         {"prompt": prompt_of(problem, tokenizer), "problem": problem.id} for problem in problems
     ]
     with run.locked() if main else nullcontext(), verifier_of(config.reward) as verifier:
+        if main:
+            write_problems(run, problems)
         trainer = MaxKTrainer(
             model,
             UnitTestReward(verifier, {p.id: p for p in problems}, config.reward.kind),
