@@ -13,7 +13,7 @@ import pytest
 import transformers
 
 from maxk.config import ConfigError, TrainConfig, read_config
-from maxk.records import Verdict
+from maxk.records import StdinTest, Verdict
 from maxk.runs import Run, RunError
 from maxk.sample import problems_of
 from maxk.train.job import train
@@ -101,7 +101,7 @@ def test_the_folder_holds_all_there_is_to_know(unbroken):
     assert [step for (step,) in curve(unbroken, "step")] == list(range(1, STEPS + 1))
     assert (unbroken / "model" / "model.safetensors").exists()
     kept = {problem.id: problem for problem in problems_of(run)}
-    assert [test.output for test in kept["jsonl/p7"].tests] == [""]
+    assert list(kept["jsonl/p7"].tests) == [StdinTest("", "")]
     rows = run.read("rollouts").to_pylist()
     assert {row["problem"] for row in rows} <= kept.keys()
     assert len(rows) == 3 * 16
