@@ -101,7 +101,7 @@ def test_the_folder_holds_all_there_is_to_know(unbroken):
     assert [step for (step,) in curve(unbroken, "step")] == list(range(1, STEPS + 1))
     assert (unbroken / "model" / "model.safetensors").exists()
     kept = {problem.id: problem for problem in problems_of(run)}
-    assert list(kept["jsonl/p7"].tests) == [StdinTest("", "")]
+    assert list(kept["p7"].tests) == [StdinTest("", "")]
     rows = run.read("rollouts").to_pylist()
     assert {row["problem"] for row in rows} <= kept.keys()
     assert len(rows) == 3 * 16
