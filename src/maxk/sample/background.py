@@ -1,9 +1,8 @@
 """Judge the completions of a run in a process of its own, while others are sampled.
 
 Not in a thread: where the model is small, what drives it (vLLM, or torch on a CPU) is busy in
-Python most of the time. Threads that hand programs to their jails beside it would wait for it at
-every step, and it for them: on an H200 that cost a third of the tokens, and nine tenths of the
-verdicts.
+Python most of the time, and threads that hand programs to their jails beside it would wait for the
+same interpreter. In threads on an H200 verdicts came at 70 a second (docs/sampling.md).
 
 The process runs `main` below. It gets the names of parts on its standard input, a line each, and
 ends with it; it says on its standard output how much it has judged, as lines of JSON.
