@@ -255,6 +255,70 @@ def test_the_on_policy_gradient_is_that_of_weighted_reinforce(tmp_path):
         torch.testing.assert_close(trained.state_dict()[name], value, atol=1e-6, rtol=1e-6)
 
 
+def some_equal(completions, **_: Any) -> list[float]:
+    """Every second group of four has equal rewards, so that it says nothing."""
+    return [r if i // 4 % 2 else 0.5 for i, r in enumerate(digits(completions))]
+
+
+@pytest.mark.parametrize(
+    ("method", "split"),
+    [
+        ("bon-max-mean", {}),
+        ("bon-centered", {}),
+        ("off-policy-exact", {}),
+        ("off-policy-exact", {"per_device_train_batch_size": 2, "steps_per_generation": 8,
+                              "gradient_accumulation_steps": 8}),
+    ],
+    ids=["rows of no weight", "on-policy", "whole groups", "split groups"],
+)  # fmt: skip
+def test_what_says_nothing_is_left_out_and_the_gradient_stays(tmp_path, method, split, monkeypatch):
+    """Plain SGD with and without skip_silent ends at the same weights; fewer rows are read."""
+    rows: dict[bool, int] = {False: 0, True: 0}
+    ends = {}
+    for skip in (False, True):
+        original = MaxKTrainer._get_per_token_logps_and_entropies
+
+        def counting(self, model, ids, *args: Any, skip=skip, original=original, **kwargs: Any):
+            rows[skip] += len(ids) * torch.is_grad_enabled()
+            return original(self, model, ids, *args, **kwargs)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(MaxKTrainer, "_get_per_token_logps_and_entropies", counting)
+            given: dict[str, Any] = {"per_device_train_batch_size": 16} | split
+            trainer = train(
+                tmp_path, some_equal, method=method, num_iterations=2, max_steps=2, optim="sgd",
+                learning_rate=1.0, max_grad_norm=0.0, skip_silent=skip, **given,
+            )  # fmt: skip
+        model: Any = trainer.model
+        ends[skip] = model.state_dict()
+        assert any((trainer.states[0][name] != value).any() for name, value in ends[skip].items())
+        for line in logged(trainer, "reward") if skip else []:
+            assert line["drift/iteration_1/max"] == pytest.approx(0, abs=1e-5)
+            assert line["skipped"] >= 0.25  # of weight 0, one is kept where a micro-batch has none
+    for name, value in ends[False].items():
+        torch.testing.assert_close(ends[True][name], value, atol=1e-6, rtol=1e-5)
+    assert rows[True] <= (0.75 if split else 0.5) * rows[False]
+
+
+@pytest.mark.parametrize("method", ["grpo", "off-policy-exact"])
+def test_where_nothing_says_anything_nothing_changes(tmp_path, method):
+    trainer = train(
+        tmp_path, lambda completions, **_: [1.0] * len(completions), method=method,
+        skip_silent=True, num_iterations=2, max_steps=2,
+    )  # fmt: skip
+    model: Any = trainer.model
+    for name, value in model.state_dict().items():
+        assert torch.equal(trainer.states[0][name], value)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"beta": 0.1}, {"loss_type": "bnpo"}, {"top_entropy_quantile": 0.5}]
+)
+def test_nothing_is_left_out_where_it_would_have_a_gradient(tmp_path, changes):
+    with pytest.raises(ValueError, match=f"skip_silent=True with {next(iter(changes))}"):
+        config(tmp_path, skip_silent=True, **changes)
+
+
 def after_sgd(
     state: dict[str, torch.Tensor], batch: dict[str, Any], weights: torch.Tensor, rate: float
 ) -> dict[str, torch.Tensor]:

@@ -40,6 +40,17 @@ def test_empty_completions_score_0_and_are_not_run(verifier):
     assert reward.verdicts[:3] == [None] * 3
 
 
+def test_of_equal_programs_for_the_same_tests_one_is_run(verifier, monkeypatch):
+    given: list[Any] = []
+    judge = verifier.judge
+    monkeypatch.setattr(verifier, "judge", lambda jobs: given.extend(jobs) or judge(jobs))
+    other = tests_to_json([StdinTest("1", "3")])
+    completions = [DOUBLE, HALF, DOUBLE, "", DOUBLE]
+    rewards = UnitTestReward(verifier)(completions, tests=[COLUMN] * 4 + [other])
+    assert rewards == [1.0, 0.5, 1.0, 0.0, 0.0]
+    assert len(given) == 3  # the last one has other tests
+
+
 def test_chat_messages_are_read_from_the_last_one(verifier):
     chats = [
         [{"role": "assistant", "content": DOUBLE}],

@@ -48,6 +48,21 @@ class MaxKConfig(GRPOConfig):
             "help": "Off-policy: drop samples that moved by epsilon the way they are pushed."
         },
     )
+    skip_silent: bool = field(
+        default=False,
+        metadata={
+            "help": "Leave completions that cannot change the policy out of the loss's forward "
+            "pass: those of weight 0 or, off-policy, of groups with equal rewards. The gradient is "
+            "the same; entropy, drift and clipping are logged for the others alone."
+        },
+    )
+    share_prompts: bool = field(
+        default=False,
+        metadata={
+            "help": "Read the prompt of a group once in a pass of the model, and no padding "
+            "between its completions. For attn_implementation 'sdpa' or 'eager'."
+        },
+    )
     loss_type: str = field(default="dr_grpo", metadata={"help": "See trl.GRPOConfig."})
 
     def __post_init__(self) -> None:
@@ -81,6 +96,8 @@ class MaxKConfig(GRPOConfig):
             )
         if method.off_policy and self.clamp_delta is None:
             self.clamp_delta = CLAMP_DELTA
+        if self.skip_silent:
+            self._check_skipping()
         if self.clamp_delta is not None and self.clamp_delta <= 0:
             raise ValueError(f"clamp_delta={self.clamp_delta} must be above 0")
 
@@ -91,6 +108,22 @@ class MaxKConfig(GRPOConfig):
         end = self.k if self.k_end is None else self.k_end
         schedule = cast(Schedule, self.k_schedule)
         return k_at(step, steps, self.k, end, schedule, self.k_switch)
+
+    def _check_skipping(self) -> None:
+        """A weight of 0 means no gradient only where nothing is added to the weighted loss."""
+        needed = {"beta": 0.0, "top_entropy_quantile": 1.0, "entropy_coef": 0.0}
+        needed |= {"use_adaptive_entropy": False, "use_liger_kernel": False}
+        for name, value in needed.items():
+            if getattr(self, name, value) != value:
+                raise ValueError(
+                    f"skip_silent=True with {name}={getattr(self, name)}: completions of weight 0 "
+                    f"have a gradient then; use {name}={value} or skip_silent=False"
+                )
+        if self.loss_type not in ("dr_grpo", "grpo"):
+            raise ValueError(
+                f"skip_silent=True with loss_type={self.loss_type!r}, which is not a mean over "
+                "completions; use 'dr_grpo' or 'grpo'"
+            )
 
     def _check_k(self, name: str, k: int) -> None:
         n = self.num_generations or 0

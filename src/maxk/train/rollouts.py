@@ -2,8 +2,10 @@
 
 A part of the table `rollouts` is one batch of completions, named after the optimiser step at which
 it was sampled. Weights and log-ratios are lists: one entry per time the completion was trained on.
+Where it was left out of the loss (skip_silent) its weight is 0 and there is no log-ratio.
 """
 
+import math
 from typing import Any
 
 import pyarrow as pa
@@ -40,7 +42,8 @@ class Batch:
         """Note what completions were trained with."""
         for row, weight, ratio in zip(rows, weights, log_ratios, strict=True):
             self.weights[row].append(weight)
-            self.log_ratios[row].append(ratio)
+            if not math.isnan(ratio):
+                self.log_ratios[row].append(ratio)
 
     def write(self, run: Run) -> None:
         rows = [

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+import trl.trainer.utils
 from accelerate.utils import gather_object, send_to_device
 from torch import Tensor
 from trl.trainer.grpo_trainer import GRPOTrainer
@@ -31,6 +32,7 @@ from maxk.train.config import MaxKConfig
 from maxk.train.metrics import effective_share, group_metrics, unique_share
 from maxk.train.rewards import named, start_early
 from maxk.train.rollouts import Batch
+from maxk.train.shared import shared_logps
 from maxk.verify.reward import text_of
 
 _START = "start_per_token_logps"  # of the policy that sampled, as the training model computes them
@@ -61,6 +63,8 @@ class MaxKTrainer(GRPOTrainer):
     ) -> None:
         if not isinstance(args, MaxKConfig):
             raise ValueError(f"args is a {type(args).__name__}; use a MaxKConfig")
+        if args.share_prompts and not hasattr(trl.trainer.utils, "add_fused_lm_head"):
+            raise ValueError(f"share_prompts=True needs a newer TRL than {trl.__version__}: 1.16")
         size = len(train_dataset) if hasattr(train_dataset, "__len__") else None
         numbers = arithmetic(args, size)
         if args.process_index == 0:
@@ -158,9 +162,15 @@ class MaxKTrainer(GRPOTrainer):
         return self._buffered_inputs[self._step % cast(int, self.args.steps_per_generation)]
 
     def _compute_loss(self, model: Any, inputs: Any) -> Any:
-        self._losing = inputs
+        rows = self._telling(inputs) if self.args.skip_silent and self._training() else None
+        self._losing = losing = inputs if rows is None else rows_of(inputs, rows)
         try:
-            return super()._compute_loss(model, inputs)
+            loss = super()._compute_loss(model, losing)
+            if rows is not None:
+                # The loss is a mean over rows, and those left out would have added nothing to it.
+                loss = loss * (len(rows) / len(inputs["row"]))
+                put_back(losing, inputs, rows)
+            return loss
         finally:
             self._losing = None
             if self._training():
@@ -168,10 +178,35 @@ class MaxKTrainer(GRPOTrainer):
                 self._used.append(kept)
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
-        out = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        if self.args.share_prompts:
+            out = self._shared_logps(*args, **kwargs)
+        else:
+            out = super()._get_per_token_logps_and_entropies(*args, **kwargs)
         if self._losing is not None and _START in self._losing and self._training():
             self._see_ratios(self._losing, out[0].detach())
         return out
+
+    def _shared_logps(
+        self,
+        model: Any,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        compute_entropy: bool = False,
+        **more: Any,
+    ) -> tuple[Tensor, Tensor | None, None]:
+        for name, value in more.items():
+            if value is not None and value is not False:
+                raise ValueError(f"share_prompts=True cannot be used with {name}")
+        config: Any = self.accelerator.unwrap_model(model).config
+        size = batch_size or len(input_ids)
+        found = []
+        for ids, mask in zip(input_ids.split(size), attention_mask.split(size), strict=True):
+            with self.accelerator.autocast():
+                found.append(shared_logps(model, config, ids, mask, logits_to_keep))
+        logps, entropies = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return logps, entropies if compute_entropy else None, None
 
     def training_step(self, *args: Any, **kwargs: Any) -> Any:
         with self._timed("step"):
@@ -195,6 +230,24 @@ class MaxKTrainer(GRPOTrainer):
             self._restore(Path(checkpoint) / state_name(self.accelerator.process_index))
 
     # --- weights -----------------------------------------------------------------------------
+
+    def _telling(self, inputs: dict[str, Any]) -> Tensor | None:
+        """The rows of a micro-batch that can change the policy; None if these are all.
+
+        Off-policy the weights come with the loss, so there it is whole groups: those with unequal
+        rewards. One group, or one row, is always kept: every process has a forward pass to make.
+        """
+        if self._method.off_policy:
+            rewards_PN = cast(Tensor, self._rewards_PN)
+            unequal_PN = (rewards_PN != rewards_PN[:, :1]).any(-1, keepdim=True)
+            telling = unequal_PN.expand_as(rewards_PN).flatten()[inputs["row"]]
+        else:
+            telling = inputs["advantages"] != 0
+        if telling.all():
+            return None
+        if not telling.any():
+            telling[: cast(int, self.num_generations) if self._live else 1] = True
+        return telling.nonzero()[:, 0]
 
     def _k(self) -> int | None:
         return self.args.k_at(self.state.global_step, self.state.max_steps)
@@ -281,11 +334,14 @@ class MaxKTrainer(GRPOTrainer):
         every = cast(int, self.args.steps_per_generation) * self.num_iterations
         iteration = (self._step - 1) % every // cast(int, self.args.steps_per_generation)
         if every != self.args.gradient_accumulation_steps:  # else there is nothing to drift
-            self._note(f"drift/iteration_{iteration + 1}/mean", ratios.abs().mean())
-            self._note(f"drift/iteration_{iteration + 1}/max", ratios.abs().max())
+            seen = ratios[~ratios.isnan()].abs()
+            self._note(f"drift/iteration_{iteration + 1}/mean", seen.mean())
+            self._note(f"drift/iteration_{iteration + 1}/max", seen.max())
+        if self.args.skip_silent:
+            self._note("skipped", ratios.isnan().double().mean())
         for name in ("clamped", "gated", "effective"):
             if name in columns:
-                self._note(f"ratio/{name}", columns[name].mean())
+                self._note(f"ratio/{name}", columns[name].nanmean())
         if self._batch is not None:
             self._batch.add(rows.int().tolist(), weights.tolist(), ratios.tolist())
 
@@ -407,6 +463,25 @@ def log_ratio(batch: dict[str, Any], now: Tensor) -> Tensor:
     if "tool_mask" in batch:
         mask = mask * batch["tool_mask"]
     return ((now - batch[_START]).float() * mask).sum(dim=1)
+
+
+def rows_of(inputs: dict[str, Any], rows: Tensor) -> dict[str, Any]:
+    """Some rows of a micro-batch."""
+    count = len(inputs["row"])
+    return {
+        name: value[rows] if isinstance(value, Tensor) and value.shape[:1] == (count,) else value
+        for name, value in inputs.items()
+    }
+
+
+def put_back(part: dict[str, Any], inputs: dict[str, Any], rows: Tensor) -> None:
+    """What was found out about these rows into the whole micro-batch: of the others, NaN."""
+    for name in _PER_COMPLETION[1:]:
+        if name in part:
+            whole = part[name].new_full((len(inputs["row"]),), torch.nan)
+            if name == "advantages":
+                whole.zero_()
+            inputs[name] = whole.index_copy(0, rows, part[name])
 
 
 def regrouped(batches: list[dict[str, Any]], n: int) -> list[dict[str, Any]]:

@@ -24,9 +24,9 @@ class UnitTestReward:
     """The share of a problem's unit tests that a completion's program passes.
 
     kind: "continuous" is that share; "binary" is 1 for all of them and 0 otherwise. A completion
-    without a program scores 0. `verdicts` holds those of the last call, in order, None for a
-    completion without a program; where TRL lends its loggers, the share of each status and the
-    verdict of each completion are logged.
+    without a program scores 0; of equal programs for the same tests one is run. `verdicts` holds
+    those of the last call, in order, None for a completion without a program; where TRL lends its
+    loggers, the share of each status and the verdict of each completion are logged.
     """
 
     def __init__(
@@ -95,11 +95,16 @@ class UnitTestReward:
             wanted = self._read(tests)
         if len(wanted) != len(completions):
             raise ValueError(f"{len(completions)} completions and tests for {len(wanted)}")
-        todo = [i for i, program in enumerate(programs) if program.strip()]
-        judged = self.verifier.judge([(programs[i], wanted[i]) for i in todo])
+        alike: dict[tuple[str, int], list[int]] = {}  # equal programs for the same tests
+        for i, (program, own) in enumerate(zip(programs, wanted, strict=True)):
+            if program.strip():
+                alike.setdefault((program, id(own)), []).append(i)
+        firsts = [places[0] for places in alike.values()]
+        judged = self.verifier.judge([(programs[i], wanted[i]) for i in firsts])
         verdicts: list[Verdict | None] = [None] * len(programs)
-        for i, verdict in zip(todo, judged, strict=True):
-            verdicts[i] = verdict
+        for places, verdict in zip(alike.values(), judged, strict=True):
+            for i in places:
+                verdicts[i] = verdict
         return verdicts
 
     def shares(self) -> dict[str, float]:

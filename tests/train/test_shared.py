@@ -1,0 +1,138 @@
+"""A prompt read once for its completions: the same log-probabilities, from fewer tokens."""
+
+from typing import Any
+
+import pytest
+import torch
+import trl.trainer.utils
+from transformers import LlamaConfig
+
+from maxk.train.shared import pack, shared_logps, together
+from tests.tiny import tiny_model
+from tests.train.test_trainer import SPLIT, config, logged, train
+
+pytestmark = [
+    pytest.mark.filterwarnings("default"),
+    pytest.mark.skipif(
+        not hasattr(trl.trainer.utils, "add_fused_lm_head"), reason="a TRL without the fused head"
+    ),
+]
+PROMPTS = {"a": [5, 6, 7], "b": [9], "c": [4, 8, 4, 8, 5, 5]}
+ROWS = [("a", [10, 11, 1]), ("c", [12]), ("a", [10, 13, 14, 15]), ("b", [3, 1]), ("a", [16, 1])]
+
+
+def batch() -> tuple[torch.Tensor, torch.Tensor, int]:
+    """As TRL lays them out; one prompt has three completions, and not side by side."""
+    width, longest = 5, max(map(len, PROMPTS.values()))
+    ids, mask = [], []
+    for name, completion in ROWS:
+        prompt = PROMPTS[name]
+        left, right = longest - len(prompt), width - len(completion)
+        ids.append([0] * left + prompt + completion + [0] * right)
+        mask.append([0] * left + [1] * (len(prompt) + len(completion)) + [0] * right)
+    return torch.tensor(ids), torch.tensor(mask), width
+
+
+def alone(model: Any, prompt: list[int], completion: list[int]) -> tuple[Any, Any]:
+    """Log-probabilities and entropies of one completion, with nothing around it."""
+    logits = model(torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1]
+    every = logits.log_softmax(-1)
+    picked = every.gather(-1, torch.tensor(completion)[:, None])[:, 0]
+    return picked, -(every.exp() * every).sum(-1)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_log_probabilities_are_those_of_each_completion_alone(attention):
+    model: Any = tiny_model()[0]
+    model.set_attn_implementation(attention)
+    reference: Any = tiny_model()[0]
+    trl.trainer.utils.add_fused_lm_head(model, outputs=("log_probs", "entropy"))
+    logps, entropies = shared_logps(model, model.config, *batch())
+    assert logps.shape == entropies.shape == (5, 5)
+    for i, (name, completion) in enumerate(ROWS):
+        picked, entropy = alone(reference, PROMPTS[name], completion)
+        length = len(completion)
+        torch.testing.assert_close(logps[i, :length], picked)
+        torch.testing.assert_close(entropies[i, :length], entropy)
+        assert not logps[i, length:].any()
+    # and so are the gradients
+    factors = torch.randn(logps.shape, generator=torch.Generator().manual_seed(0))
+    (logps * factors).sum().backward()
+    total: Any = sum(
+        (alone(reference, PROMPTS[name], c)[0] * factors[i, : len(c)]).sum()
+        for i, (name, c) in enumerate(ROWS)
+    )
+    total.backward()
+    expected = dict(reference.named_parameters())
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.grad, expected[name].grad, atol=1e-5, rtol=1e-4)
+
+
+def test_a_completion_sees_its_prompt_and_itself_alone():
+    packed = pack(*batch(), hidden=1000)
+    assert packed.ids.shape == (3, 2 + 4 + 5 + 3)  # a prompt of 3 with 3 completions is the longest
+    seen = packed.mask(None)[0, 0]
+    second = [i for i, segment in enumerate(packed.segments[0].tolist()) if segment == 2]
+    assert seen[second[-1]].nonzero()[:, 0].tolist() == [0, 1, *second]
+    assert packed.positions[0, second].tolist() == [2, 3, 4, 5, 6]
+
+
+def test_a_group_has_several_rows_where_one_would_be_too_long():
+    ids, mask, width = batch()
+    packed = pack(ids, mask, width, hidden=1)
+    assert packed.ids.shape[0] > 3
+    values = torch.where(packed.labels == -100, 0, packed.labels)
+    assert torch.equal(packed.unpack(values, (5, width)), ids[:, -width:] * mask[:, -width:])
+
+
+@pytest.mark.parametrize("prompt", [1, 60, 900])
+@pytest.mark.parametrize("completion", [5, 50, 700])
+def test_no_other_number_of_completions_in_a_row_is_cheaper(prompt, completion):
+    def cost(m: int) -> float:
+        places = prompt + m * completion
+        return places * (12 * 160**2 + 2 * 160 * places) / m
+
+    best = min(range(1, 200), key=cost)
+    assert cost(together(prompt, completion, 160)) <= 1.05 * cost(best)
+
+
+@pytest.mark.parametrize(
+    ("method", "changes"),
+    [
+        ("bon-centered", {}),
+        ("off-policy-exact", {"per_device_train_batch_size": 8, "skip_silent": True}),
+        ("off-policy-exact", SPLIT),
+    ],
+    ids=["on-policy", "whole groups", "split groups"],
+)
+def test_training_goes_the_same_way(tmp_path, method, changes):
+    ends = []
+    for share in (False, True):
+        given: dict[str, Any] = {"optim": "sgd", "learning_rate": 1.0, "max_grad_norm": 0.0}
+        given |= {"num_iterations": 2, "max_steps": 4, "share_prompts": share, **changes}
+        trainer = train(tmp_path, method=method, **given)
+        model: Any = trainer.model
+        ends.append((model.state_dict(), logged(trainer, "entropy")))
+    (plain, lines), (shared, shared_lines) = ends
+    for name, value in plain.items():
+        torch.testing.assert_close(shared[name], value, atol=1e-5, rtol=1e-4)
+    for line, other in zip(lines, shared_lines, strict=True):
+        assert other["entropy"] == pytest.approx(line["entropy"], rel=1e-4)
+        assert other["loss"] == pytest.approx(line["loss"], abs=1e-4)
+
+
+def test_models_whose_attention_cannot_do_it_are_refused(tmp_path):
+    model: Any = tiny_model()[0]
+    model.config._attn_implementation = "flash_attention_2"
+    with pytest.raises(ValueError, match="share_prompts=True with attn_implementation='flash"):
+        shared_logps(model, model.config, *batch())
+    window: Any = LlamaConfig()
+    window.sliding_window = 4
+    with pytest.raises(ValueError, match="sliding window of 4"):
+        shared_logps(model, window, *batch())
+    trainer = train(tmp_path, method="grpo", max_steps=1)
+    trainer.args = config(tmp_path, share_prompts=True)
+    with pytest.raises(ValueError, match="cannot be used with pixel_values"):
+        trainer._get_per_token_logps_and_entropies(
+            trainer.model, *batch(), pixel_values=torch.zeros(1)
+        )
