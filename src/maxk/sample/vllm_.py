@@ -87,6 +87,17 @@ class VllmSampler:
         self.llm = self.vllm.LLM(model=model, **chosen)
         self.tokenizer: Any = self.llm.get_tokenizer()
 
+    def load(self, weights: Iterable[tuple[str, Any]]) -> None:
+        """Sample from other weights from now on: names and tensors, as transformers has them.
+
+        They are copied into those that are there, whatever the dtype of either. What was read of
+        prompts with the old ones is forgotten. Not while something is being sampled.
+        """
+        pairs = list(weights)
+        self.llm.apply_model(lambda model: model.load_weights(iter(pairs)))
+        if not self.llm.reset_prefix_cache():
+            raise RuntimeError("vLLM still holds prompts as the old weights read them")
+
     def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
         """Every sample of every request, each with the others of its request."""
         engine: Any = self.llm.llm_engine
@@ -158,4 +169,5 @@ class VllmSampler:
                 len(ids),
                 "stop" if stopped else "length",
                 one.cumulative_logprob if self.logprobs else None,
+                ids=tuple(ids),
             )

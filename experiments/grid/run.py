@@ -1,0 +1,328 @@
+"""Run cells of the grid within a budget of time; the same command goes on. README.md has the plan.
+
+    python -m experiments.grid.run 'mbpp-*' --seeds 0 --budget 1500 --model FOLDER --data-dir DIR --pack OUT/grid.tar.gz
+
+One engine serves all cells. A stage that is done is not repeated, one that was cut off goes on from its
+files in --work, and a cell whose results are in --have or --results is passed over. Exit status: 0 if all is
+done, 3 if the budget ended before.
+"""
+
+import argparse
+import os
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+for _name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):  # one process, whatever started it
+    os.environ.pop(_name, None)
+os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # weights go into the engine directly
+
+from experiments.grid.engines import TransformersEngine, VllmEngine  # noqa: E402
+from experiments.grid.gpu import GpuWatch  # noqa: E402
+from experiments.grid.plan import (  # noqa: E402
+    BASE,
+    HERE,
+    Costs,
+    EvalSet,
+    Grid,
+    costs_of,
+    matching,
+    read_grid,
+    steps_of,
+)
+from experiments.grid.results import (  # noqa: E402
+    Result,
+    collect,
+    pack,
+    read_results,
+    training_of,
+)
+from experiments.grid.sets import Sets  # noqa: E402
+from experiments.grid.stages import Cell, OutOfTime, Site  # noqa: E402
+from maxk.runs import environment  # noqa: E402
+
+MORE = 3  # exit status: the budget ended
+TO_SAVE = 20.0  # seconds to write a checkpoint of a training that is cut off
+SMOKE = {"cells": ("base", "mbpp-grpo", "mbpp-off-policy-exact"), "problems": 16, "n": 8}
+SMOKE_OVERRIDES = ("--trl.max_steps", "4", "--data.limit", "64")
+
+
+def arguments(given: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n")[0], epilog="after --: keys of all cells, --trl.beta 0.02"
+    )
+    parser.add_argument("cells", nargs="*", default=["*"], help="names or patterns; all: '*'")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--budget", type=float, default=float("inf"), help="seconds for all of it")
+    parser.add_argument(
+        "--later", type=float, default=0.0, help="seconds that this machine will be there after it"
+    )
+    parser.add_argument("--work", type=Path, default=Path("out/grid"), help="weights and samples")
+    parser.add_argument("--results", type=Path, default=Path("out/grid-results"))
+    parser.add_argument("--have", type=Path, default=HERE / "results", help="earlier results")
+    parser.add_argument("--pack", type=Path, help="all of --results in one file, after each stage")
+    parser.add_argument("--data-dir", type=Path, default=Path("data"))
+    parser.add_argument("--model", default=None, help="folder of the base model")
+    parser.add_argument("--engine", choices=("vllm", "transformers"), default="vllm")
+    parser.add_argument("--engine-option", nargs=2, action="append", default=[], metavar="X")
+    parser.add_argument("--n", type=int, help="samples of a problem; default: as grid.toml says")
+    parser.add_argument("--sets", nargs="+", help="evaluation sets; default: those of the cell")
+    parser.add_argument("--limit", type=int, help="the first so many problems of each set")
+    parser.add_argument("--judges", type=int, help="programs judged at once; default: 2 per core")
+    parser.add_argument("--tag", default="", help="for the names of cells with other keys")
+    parser.add_argument("--list", action="store_true", help="say what there is to do, and no more")
+    parser.add_argument("--smoke", action="store_true", help="all stages of a few cells, tiny")
+    parser.add_argument("--grid", type=Path, default=HERE / "grid.toml", help=argparse.SUPPRESS)
+    words = list(sys.argv[1:] if given is None else given)
+    cut = words.index("--") if "--" in words else len(words)
+    parsed = parser.parse_args(words[:cut])
+    parsed.overrides = tuple(words[cut + 1 :])
+    if parsed.overrides and not parsed.tag and not parsed.smoke:
+        parser.error("cells with other keys need a --tag, or their results would be mixed up")
+    if parsed.smoke:
+        parsed.cells = SMOKE["cells"] if parsed.cells == ["*"] else parsed.cells
+        parsed.n, parsed.limit = parsed.n or SMOKE["n"], parsed.limit or SMOKE["problems"]
+        parsed.overrides = (*SMOKE_OVERRIDES, *parsed.overrides)
+        parsed.work, parsed.have = parsed.work / "smoke", parsed.work / "smoke"
+        parsed.results = parsed.results / "smoke"
+    return parsed
+
+
+class Runner:
+    """The cells that were asked for, one after the other."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given, self.begun = given, time.monotonic()
+        grid = read_grid(given.grid)
+        self.grid = grid if given.limit is None else grid.limited(given.limit)
+        self.n: int = given.n or self.grid.n
+        self.asked = [
+            (name, seed)
+            for seed in given.seeds
+            for name in matching(given.cells)
+            if name != BASE or seed == given.seeds[0]
+        ]
+        self.gpus: list[str] | None = None  # of this machine, once it is known
+
+    def deadline(self) -> float:
+        return self.begun + self.given.budget
+
+    def sets_of(self, name: str) -> list[EvalSet]:
+        if self.given.sets is None:
+            return self.grid.sets_of(name)
+        return [self.grid.sets[each] for each in self.given.sets]
+
+    def done(self, cell: Cell, results: Sequence[Result]) -> bool:
+        wanted = [each.name for each in self.sets_of(cell.name)]
+        return any(r.name == cell.full_name and r.has(wanted, self.n) for r in results)
+
+    def need(self, cell: Cell, costs: Costs) -> float:
+        """Seconds that are left to do of a cell, as far as one can say."""
+        seconds = 0.0
+        if not cell.trained():
+            config = cell.config()
+            data = config.data.name
+            steps, updates = steps_of(config, self.grid.prompts[data])
+            begun = training_of(cell.folder / "train")
+            there = max((begun or {"metrics": {}})["metrics"].get("step", [0]), default=0)
+            seconds += costs.training(max(steps - there, 0), updates, data)
+        for each in self.sets_of(cell.name):
+            if not cell.measured(each, self.n):
+                seconds += costs.sampling(each, max(cell.missing(each, self.n), 0))
+        return seconds
+
+    def results(self) -> list[Result]:
+        return read_results(self.given.have, self.given.results)
+
+    # --- the work ----------------------------------------------------------------------------
+
+    def list(self) -> int:
+        """What there is to do."""
+        site = self.site(TransformersEngine(), GpuWatch(("no-gpu",)))
+        results = self.results()
+        costs, total = costs_of(self.grid, results, None), 0.0
+        for name, seed in self.asked:
+            cell = Cell(site, name, seed, self.given.tag)
+            if self.done(cell, results):
+                print(f"{cell.full_name:<40} done")
+                continue
+            total += (need := self.need(cell, costs))
+            print(f"{cell.full_name:<40} {need / 60:6.1f} min")
+        print(f"{'all':<40} {total / 60:6.1f} min, and {self.grid.cost['start']:.0f} s a start")
+        return 0
+
+    def run(self) -> int:
+        results = self.results()
+        nothing = self.site(TransformersEngine(), GpuWatch(("no-gpu",)))
+        open_ = [
+            (name, seed)
+            for name, seed in self.asked
+            if not self.done(Cell(nothing, name, seed, self.given.tag), results)
+        ]
+        print(f"{len(open_)} of {len(self.asked)} cells to do", flush=True)
+        if not open_:
+            return 0
+        gpu = GpuWatch()
+        try:
+            site = self.start(gpu)
+            left = [pair for pair in open_ if not self.attempt(Cell(site, *pair, self.given.tag))]
+        except OutOfTime:
+            return MORE
+        finally:
+            gpu.stop()
+        if left:
+            print(f"not done: {', '.join(f'{name}-s{seed}' for name, seed in left)}", flush=True)
+        return MORE if left else 0
+
+    def site(self, engine: VllmEngine | TransformersEngine, gpu: GpuWatch) -> Site:
+        given = self.given
+        sets = Sets(self.grid, given.data_dir, given.work)
+        model = given.model or self.grid.model
+        deadline = self.deadline()
+        return Site(
+            *(self.grid, sets, engine, model, given.data_dir, given.work, deadline, gpu),
+            given.overrides,
+            lambda text: print(f"[{time.monotonic() - self.begun:6.0f} s] {text}", flush=True),
+            given.judges,
+        )
+
+    def start(self, gpu: GpuWatch) -> Site:
+        """The engine, with the answers of MBPP+ being prepared meanwhile."""
+        site = self.site(TransformersEngine(), gpu)
+        if any(each.judged_on for name, _ in self.asked for each in self.sets_of(name)):
+            site.sets.ask_beside()
+        if self.given.engine == "vllm":
+            options = self.grid.engine | {k: number(v) for k, v in self.given.engine_option}
+            site = replace(site, engine=VllmEngine(site.model, options))
+        self.gpus = environment()["gpus"]
+        site.say(f"engine {site.engine.kind} is there; {', '.join(self.gpus) or 'no GPU'}")
+        self.started = time.monotonic() - self.begun
+        return site
+
+    def attempt(self, cell: Cell) -> bool:
+        """Do a cell if there is time for it; whether it is done now."""
+        costs = costs_of(self.grid, self.results(), self.gpus)
+        need, left = self.need(cell, costs), cell.site.left()
+        if need > left + self.given.later:
+            cell.site.say(f"{cell.full_name} needs {need:.0f} s of {left:.0f} s: not begun")
+            return False
+        cell.site.say(f"{cell.full_name} will need about {need:.0f} s")
+        try:
+            self.stages(cell)
+        except OutOfTime:
+            cell.site.say(f"{cell.full_name}: the time is over; the same command goes on")
+            return False
+        finally:
+            cell.stop_judges()
+            self.save(cell)
+        return True
+
+    def stages(self, cell: Cell) -> None:
+        if not cell.trained():
+            with self.stopped_in_time(cell):
+                cell.train()
+            self.save(cell)
+        for each in self.sets_of(cell.name):
+            if cell.measured(each, self.n):
+                continue
+            if cell.site.left() < 0:
+                raise OutOfTime
+            if each.judged_on is not None:
+                cell.judge_beside(each, self.n)
+            else:
+                cell.sample(each, self.n)
+                if self.given.smoke:
+                    self.check_weights(cell)
+                self.save(cell)
+        for each in self.sets_of(cell.name)[:1]:
+            cell.entropies(each)
+        cell.wait_for_judges()
+
+    @contextmanager
+    def stopped_in_time(self, cell: Cell) -> Iterator[None]:
+        """A training that would outlast the budget is stopped, with a checkpoint."""
+        if cell.site.left() == float("inf"):
+            yield
+            return
+        timer = threading.Timer(
+            max(cell.site.left() - TO_SAVE, 0.0), os.kill, (os.getpid(), signal.SIGTERM)
+        )
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def save(self, cell: Cell) -> None:
+        """Results as far as they are."""
+        if not cell.folder.exists():
+            return
+        identity = cell.folder / "id"
+        if not identity.exists():
+            identity.write_text(secrets.token_hex(8))
+        about: dict[str, Any] = {
+            "cell": cell.name,
+            "seed": cell.seed,
+            "tag": self.given.tag,
+            "id": identity.read_text(),  # of this training: its weights are no other's
+            "engine": cell.site.engine.kind,
+            "engine_options": self.grid.engine if cell.site.engine.kind == "vllm" else {},
+            "engine_start_seconds": round(self.started, 1),
+            "environment": environment(),
+        }
+        names = [each.name for each in self.sets_of(cell.name)]
+        collect(cell.folder, self.given.results, about, names)
+        if self.given.pack is not None:
+            pack(self.given.results, self.given.pack)
+
+    def check_weights(self, cell: Cell) -> None:
+        """The engine holds what was trained, and that is not what it was trained from."""
+        if not isinstance(cell.site.engine, VllmEngine):
+            return
+        gap = cell.site.engine.difference(cell.model)
+        if gap != 0:
+            raise AssertionError(f"the engine's weights are up to {gap} from those of {cell.model}")
+        moved = cell.site.engine.difference(cell.site.model)
+        if cell.name != BASE and moved == 0:
+            raise AssertionError(f"{cell.full_name} has the weights that it was trained from")
+        cell.site.say(f"{cell.full_name}: engine and model agree; moved by up to {moved:.2g}")
+
+
+def number(text: str) -> Any:
+    """
+    >>> number("0.25"), number("4096"), number("auto")
+    (0.25, 4096, 'auto')
+    """
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def out_of_time(*_: object) -> None:
+    raise OutOfTime
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    runner = Runner(arguments(given))
+    if runner.given.list:
+        return runner.list()
+    before = signal.signal(signal.SIGTERM, out_of_time)
+    try:
+        return runner.run()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
