@@ -34,6 +34,7 @@ class TransformersEngine:
 
     kind: Kind = "transformers"
     vllm = None
+    loaded: str | None = None
 
     def sampler(self, folder: str | Path) -> Sampler:
         return TransformersSampler(str(folder))
@@ -46,16 +47,20 @@ class VllmEngine:
 
     def __init__(self, model: str, options: dict[str, Any]) -> None:
         self.vllm = VllmSampler(model, **options)
+        self.loaded: str | None = None  # the model whose weights it has; None: those of a training
 
     def sampler(self, folder: str | Path) -> Sampler:
         """The engine with the weights of this model in it."""
-        self.vllm.load(weights_of(resolve(str(folder))))
+        if self.loaded != str(folder):
+            self.vllm.load(weights_of(resolve(str(folder))))
+            self.loaded = str(folder)
         return self.vllm
 
     def difference(self, folder: str | Path) -> float:
         """The largest difference between a weight in the engine and the saved one, as it rounds."""
+        saved = weights_of(resolve(str(folder)))
         (largest,) = self.vllm.llm.apply_model(
-            lambda model: largest_difference(dict(model.named_parameters()), weights_of(folder))
+            lambda model: largest_difference(dict(model.named_parameters()), saved)
         )
         return largest
 

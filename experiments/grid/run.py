@@ -37,6 +37,7 @@ from experiments.grid.plan import (  # noqa: E402
     read_grid,
     steps_of,
 )
+from experiments.grid.pool import Pool, PooledEngine  # noqa: E402
 from experiments.grid.results import (  # noqa: E402
     Result,
     collect,
@@ -71,6 +72,7 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--data-dir", type=Path, default=Path("data"))
     parser.add_argument("--model", default=None, help="folder of the base model")
     parser.add_argument("--engine", choices=("vllm", "transformers"), default="vllm")
+    parser.add_argument("--helpers", type=int, default=0, help="more engines, to measure with")
     parser.add_argument("--engine-option", nargs=2, action="append", default=[], metavar="X")
     parser.add_argument("--n", type=int, help="samples of a problem; default: as grid.toml says")
     parser.add_argument("--sets", nargs="+", help="evaluation sets; default: those of the cell")
@@ -110,6 +112,8 @@ class Runner:
             if name != BASE or seed == given.seeds[0]
         ]
         self.gpus: list[str] | None = None  # of this machine, once it is known
+        self.pool: Pool | None = None
+        self.started = 0.0  # seconds until the engine was there
 
     def deadline(self) -> float:
         return self.begun + self.given.budget
@@ -177,11 +181,13 @@ class Runner:
             return MORE
         finally:
             gpu.stop()
+            if self.pool is not None:
+                self.pool.stop()
         if left:
             print(f"not done: {', '.join(f'{name}-s{seed}' for name, seed in left)}", flush=True)
         return MORE if left else 0
 
-    def site(self, engine: VllmEngine | TransformersEngine, gpu: GpuWatch) -> Site:
+    def site(self, engine: TransformersEngine, gpu: GpuWatch) -> Site:
         given = self.given
         sets = Sets(self.grid, given.data_dir, given.work)
         model = given.model or self.grid.model
@@ -199,12 +205,22 @@ class Runner:
         if any(each.judged_on for name, _ in self.asked for each in self.sets_of(name)):
             site.sets.ask_beside()
         if self.given.engine == "vllm":
-            options = self.grid.engine | {k: number(v) for k, v in self.given.engine_option}
-            site = replace(site, engine=VllmEngine(site.model, options))
+            site = replace(site, engine=VllmEngine(site.model, self.engine_options()))
+        if self.given.helpers:  # after the engine, which measures what memory is free
+            options = self.grid.engine | self.grid.helper
+            main = site.engine
+            assert not isinstance(main, PooledEngine)
+            self.pool = Pool(main.kind, self.given.helpers, site.model, options)
+            site = replace(site, engine=PooledEngine(main, self.pool))
         self.gpus = environment()["gpus"]
         site.say(f"engine {site.engine.kind} is there; {', '.join(self.gpus) or 'no GPU'}")
         self.started = time.monotonic() - self.begun
         return site
+
+    def engine_options(self) -> dict[str, Any]:
+        """Of the engine that training uses; with helpers that is all it does."""
+        options = self.grid.engine | (self.grid.beside_helpers if self.given.helpers else {})
+        return options | {name: number(value) for name, value in self.given.engine_option}
 
     def attempt(self, cell: Cell) -> bool:
         """Do a cell if there is time for it; whether it is done now."""
@@ -274,7 +290,8 @@ class Runner:
             "tag": self.given.tag,
             "id": identity.read_text(),  # of this training: its weights are no other's
             "engine": cell.site.engine.kind,
-            "engine_options": self.grid.engine if cell.site.engine.kind == "vllm" else {},
+            "engine_options": self.engine_options() if cell.site.engine.kind == "vllm" else {},
+            "helpers": self.given.helpers,
             "engine_start_seconds": round(self.started, 1),
             "environment": environment(),
         }
@@ -285,7 +302,7 @@ class Runner:
 
     def check_weights(self, cell: Cell) -> None:
         """The engine holds what was trained, and that is not what it was trained from."""
-        if not isinstance(cell.site.engine, VllmEngine):
+        if isinstance(cell.site.engine, TransformersEngine) or cell.site.engine.vllm is None:
             return
         gap = cell.site.engine.difference(cell.model)
         if gap != 0:

@@ -12,6 +12,7 @@ from typing import Any
 from experiments.grid.engines import TransformersEngine, VllmEngine
 from experiments.grid.gpu import GpuWatch
 from experiments.grid.plan import BASE, HERE, EvalSet, Grid
+from experiments.grid.pool import PooledEngine
 from experiments.grid.results import whole
 from experiments.grid.sets import Sets, number
 from maxk.config import TrainConfig, read_config
@@ -35,7 +36,7 @@ class Site:
 
     grid: Grid
     sets: Sets
-    engine: VllmEngine | TransformersEngine
+    engine: VllmEngine | TransformersEngine | PooledEngine
     model: str
     data: Path
     work: Path
@@ -108,6 +109,8 @@ class Cell:
         """From the start, or from the checkpoint that the end of a budget left."""
         from maxk.train.job import train
 
+        if not isinstance(self.site.engine, PooledEngine):
+            self.site.engine.loaded = None
         with self.stage("train") as note:
             outcome = train(self.config(), self.site.say, self.site.engine.vllm)
             note |= {"step": outcome.step, "finished": outcome.finished}
