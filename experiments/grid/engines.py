@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+from safetensors.torch import load_file
+
 from maxk.pocket import resolve
 from maxk.sample import Sampler
 from maxk.sample.transformers_ import TransformersSampler
@@ -11,22 +13,18 @@ from maxk.sample.vllm_ import VllmSampler
 
 Kind = Literal["vllm", "transformers"]
 FUSED = {  # vLLM's name of the weights that it keeps as one
-    **{part: "qkv_proj" for part in ("q_proj", "k_proj", "v_proj")},
-    **{part: "gate_up_proj" for part in ("gate_proj", "up_proj")},
+    **dict.fromkeys(("q_proj", "k_proj", "v_proj"), "qkv_proj"),
+    **dict.fromkeys(("gate_proj", "up_proj"), "gate_up_proj"),
 }
 
 
 def weights_of(folder: str | Path) -> Iterator[tuple[str, Any]]:
-    """Names and tensors of a model that was saved, one at a time."""
-    from safetensors import safe_open
-
+    """Names and tensors of a model that was saved."""
     files = sorted(Path(folder).glob("*.safetensors"))
     if not files:
         raise FileNotFoundError(f"{folder} holds no model: it has no .safetensors file")
     for file in files:
-        with safe_open(file, "pt") as tensors:
-            for name in tensors.keys():  # noqa: SIM118: it is no dict
-                yield name, tensors.get_tensor(name)
+        yield from load_file(file).items()
 
 
 class TransformersEngine:

@@ -1,4 +1,4 @@
-"""The mean entropy of the tokens of completions, by the model that wrote them (Figure 2 of the paper)."""
+"""The mean entropy of the tokens of completions, by the model that wrote them (Figure 2)."""
 
 from typing import Any
 
@@ -27,7 +27,9 @@ def write_entropies(run: Run, problems: list[Problem], model: str, count: int) -
     prompts = {problem.id: prompt_ids(tokenizer, problem.prompt, chat) for problem in problems}
     rows = [
         row
-        for row in run.read("completions", ["problem", "sample", "completion", "finish"]).to_pylist()
+        for row in run.read(
+            "completions", ["problem", "sample", "completion", "finish"]
+        ).to_pylist()
         if row["sample"] < count
     ]
     pairs = [(prompts[row["problem"]], completion_ids(tokenizer, row)) for row in rows]
@@ -50,7 +52,9 @@ def completion_ids(tokenizer: Any, row: dict[str, Any]) -> list[int]:
 def mean_entropies(model: Any, pairs: list[tuple[list[int], list[int]]]) -> list[float]:
     """Over the tokens of each completion, at temperature 1; 0 for an empty one."""
     values = [0.0] * len(pairs)
-    order = sorted((i for i in range(len(pairs)) if pairs[i][1]), key=lambda i: -sum(map(len, pairs[i])))
+    order = sorted(
+        (i for i in range(len(pairs)) if pairs[i][1]), key=lambda i: -sum(map(len, pairs[i]))
+    )
     for first in range(0, len(order), BATCH):
         some = order[first : first + BATCH]
         longest = max(sum(map(len, pairs[i])) for i in some)

@@ -20,17 +20,19 @@ class GpuWatch:
         self.process: subprocess.Popen[str] | None = None
         if shutil.which(command[0]):
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-            threading.Thread(target=self._read, daemon=True).start()
+            self.reader = threading.Thread(target=self._read, daemon=True)
+            self.reader.start()
 
     def _read(self) -> None:
         assert self.process is not None
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            try:
-                busy, memory, power = map(float, line.split(","))
-            except ValueError:  # several GPUs, or one that does not say
-                continue
-            self.seen.append((busy, memory, power))
+        with self.process.stdout as said:
+            for line in said:
+                try:
+                    busy, memory, power = map(float, line.split(","))
+                except ValueError:  # one that does not say
+                    continue
+                self.seen.append((busy, memory, power))
 
     def mark(self) -> int:
         return len(self.seen)
@@ -53,3 +55,4 @@ class GpuWatch:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
+            self.reader.join()

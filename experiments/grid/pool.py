@@ -1,10 +1,11 @@
 """Several engines on one GPU, each in a process of its own, that share the samples of a set.
 
-What holds a small model back in vLLM is its scheduler, which is Python in one process: the GPU was 20 % busy
-while one engine sampled (docs/sampling.md). Training uses the engine of the main process; these only
-measure, and can start while the first cell is being trained.
+What holds a small model back in vLLM is its scheduler, which is Python in one process: the GPU was
+20 % busy while one engine sampled (docs/sampling.md). Training uses the engine of the main process;
+these only measure, and start while the first cell is being trained.
 """
 
+import contextlib
 import multiprocessing
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -16,10 +17,11 @@ from experiments.grid.engines import Kind, TransformersEngine, VllmEngine
 from maxk.sample import Completion, Request, Settings
 
 TOGETHER = 32  # completions in a message
+_ENDED = "a helper engine ended; what it said is above"
 
 
 class Pool:
-    """Helpers, seen from the process that asks them. Making it does not wait until they are ready."""
+    """Helpers, seen from the process that asks them. Making it does not wait for them."""
 
     def __init__(self, kind: Kind, count: int, model: str, options: dict[str, Any]) -> None:
         context = multiprocessing.get_context("spawn")
@@ -36,7 +38,7 @@ class Pool:
     def ask(self, word: str, *more: Any) -> list[Any]:
         """The same of all of them, and their answers."""
         for end in self.ends:
-            end.send((word, *more))
+            self._tell(end, (word, *more))
         return [self._answer(end) for end in self.ends]
 
     def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
@@ -45,7 +47,7 @@ class Pool:
         for i, request in enumerate(requests):
             shares[i % len(shares)].append(request)
         for end, share in zip(self.ends, shares, strict=True):
-            end.send(("sample", share, settings))
+            self._tell(end, ("sample", share, settings))
         busy = set(self.ends)
         try:
             while busy:
@@ -57,22 +59,29 @@ class Pool:
                     else:
                         yield from told
         finally:  # stopped in the middle: they hear it between two completions
-            for end in busy:
-                end.send(("stop",))
-            for end in busy:
-                while self._answer(end) is not None:
-                    pass
+            with contextlib.suppress(RuntimeError):  # of one that is gone, which was told of
+                for end in busy:
+                    self._tell(end, ("stop",))
+                for end in busy:
+                    while self._answer(end) is not None:
+                        pass
 
     def stop(self) -> None:
         for process in self.processes:
             process.kill()
             process.join()
 
+    def _tell(self, end: Connection, message: tuple[Any, ...]) -> None:
+        try:
+            end.send(message)
+        except BrokenPipeError:
+            raise RuntimeError(_ENDED) from None
+
     def _answer(self, end: Connection) -> Any:
         try:
             word, told = end.recv()
-        except EOFError:
-            raise RuntimeError("a helper engine ended; what it said is above") from None
+        except (EOFError, ConnectionResetError):
+            raise RuntimeError(_ENDED) from None
         if word == "fault":
             raise RuntimeError(f"a helper engine failed: {told}")
         return told

@@ -1,6 +1,7 @@
 """What is kept of a cell: two small files, without weights and without most texts.
 
-    NAME.json      configuration, versions, hardware, seconds of every stage, metrics of every step, a few texts
+    NAME.json      configuration, versions, hardware, seconds of every stage, metrics of every step,
+                   and a few texts
     NAME.parquet   a row per problem and set, each with lists over the samples
 
       set          string         evaluation set
@@ -12,8 +13,8 @@
       stopped      list<bool>     it ended by itself
       entropy      list<float>    nats, mean over the tokens; NaN where it was not computed
 
-NAME is that of the cell and its seed: mbpp-grpo-s0. `unpack` makes of them the folders that `maxk compare`
-and `maxk evaluate` read.
+NAME is that of the cell and its seed: mbpp-grpo-s0. `unpack` makes of them the folders that
+`maxk compare` and `maxk evaluate` read.
 """
 
 import json

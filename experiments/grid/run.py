@@ -1,10 +1,10 @@
 """Run cells of the grid within a budget of time; the same command goes on. README.md has the plan.
 
-    python -m experiments.grid.run 'mbpp-*' --seeds 0 --budget 1500 --model FOLDER --data-dir DIR --pack OUT/grid.tar.gz
+    python -m experiments.grid.run 'mbpp-*' --budget 1500 --model FOLDER --data-dir DIR
 
-One engine serves all cells. A stage that is done is not repeated, one that was cut off goes on from its
-files in --work, and a cell whose results are in --have or --results is passed over. Exit status: 0 if all is
-done, 3 if the budget ended before.
+One engine serves all cells. A stage that is done is not repeated, one that was cut off goes on from
+its files in --work, and a cell whose results are in --have or --results is passed over. Exit
+status: 0 if all is done, 3 if the budget ended before.
 """
 
 import argparse
@@ -31,7 +31,6 @@ from experiments.grid.plan import (  # noqa: E402
     HERE,
     Costs,
     EvalSet,
-    Grid,
     costs_of,
     matching,
     read_grid,
@@ -57,7 +56,8 @@ SMOKE_OVERRIDES = ("--trl.max_steps", "4", "--data.limit", "64")
 
 def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description=__doc__.split("\n")[0], epilog="after --: keys of all cells, --trl.beta 0.02"
+        description="run cells of the grid; the same command goes on",
+        epilog="after --: keys of all cells, as in --trl.beta 0.02",
     )
     parser.add_argument("cells", nargs="*", default=["*"], help="names or patterns; all: '*'")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
@@ -113,6 +113,7 @@ class Runner:
         ]
         self.gpus: list[str] | None = None  # of this machine, once it is known
         self.pool: Pool | None = None
+        self.sets: Sets | None = None
         self.started = 0.0  # seconds until the engine was there
 
     def deadline(self) -> float:
@@ -181,6 +182,8 @@ class Runner:
             return MORE
         finally:
             gpu.stop()
+            if self.sets is not None:
+                self.sets.stop()
             if self.pool is not None:
                 self.pool.stop()
         if left:
@@ -202,6 +205,7 @@ class Runner:
     def start(self, gpu: GpuWatch) -> Site:
         """The engine, with the answers of MBPP+ being prepared meanwhile."""
         site = self.site(TransformersEngine(), gpu)
+        self.sets = site.sets
         if any(each.judged_on for name, _ in self.asked for each in self.sets_of(name)):
             site.sets.ask_beside()
         if self.given.engine == "vllm":
@@ -212,8 +216,8 @@ class Runner:
             assert not isinstance(main, PooledEngine)
             self.pool = Pool(main.kind, self.given.helpers, site.model, options)
             site = replace(site, engine=PooledEngine(main, self.pool))
-        self.gpus = environment()["gpus"]
-        site.say(f"engine {site.engine.kind} is there; {', '.join(self.gpus) or 'no GPU'}")
+        gpus = self.gpus = environment()["gpus"]
+        site.say(f"engine {site.engine.kind} is there; {', '.join(gpus) or 'no GPU'}")
         self.started = time.monotonic() - self.begun
         return site
 

@@ -1,7 +1,7 @@
 """The problems of the evaluation sets.
 
-The tests of MBPP+ are what its references answer, which takes the better part of a minute to ask. So they
-are asked once, by a process beside the one that starts the engine, and kept:
+The tests of MBPP+ are what its references answer, which takes most of a minute to ask. So they are
+asked once, by a process beside the one that starts the engine, and kept:
 
     python -m experiments.grid.sets --data-dir DIR --work DIR
 """
@@ -91,6 +91,12 @@ class Sets:
             command += ["--limit", str(limit)]
         self.asking = subprocess.Popen(command)
 
+    def stop(self) -> None:
+        """Not needed any more."""
+        if self.asking is not None:
+            self.asking.kill()
+            self.asking.wait()
+
     def wait(self) -> None:
         if self.asking is not None and self.asking.wait() != 0:
             raise RuntimeError("the references of the sets gave no answers; see above")
@@ -98,7 +104,7 @@ class Sets:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description="have the references of MBPP+ answer")
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--limit", type=int)

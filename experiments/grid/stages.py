@@ -1,4 +1,4 @@
-"""The stages of a cell: train, sample and judge each set, entropy. Each is done once, and goes on."""
+"""The stages of a cell: train, sample and judge sets, entropy. Each goes on if it was cut off."""
 
 import gc
 import json

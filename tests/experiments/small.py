@@ -1,4 +1,4 @@
-"""A data folder with a few easy tasks in the published forms, for the model that comes with maxk."""
+"""A data folder with a few tasks in the published forms, for the model that comes with maxk."""
 
 import gzip
 import json
@@ -41,7 +41,7 @@ def humaneval(number: int) -> dict[str, Any]:
         "prompt": "def f(x):\n",
         "entry_point": "f",
         "canonical_solution": "    return x\n",
-        "test": "def check(candidate):\n    assert candidate(1) == 1\n    assert candidate(2) == 2\n",
+        "test": "def check(candidate):\n    assert candidate(1) == 1\n    assert candidate(2)\n",
     }
 
 
@@ -73,7 +73,7 @@ def write_grid(file: Path) -> Path:
     whole["settings"]["max_tokens"] = 12
     sizes = {"mbpp": 3, "mbpp-plus": 2, "humaneval": 2}
     whole["sets"] = {k: {**v, "problems": sizes[k]} for k, v in whole["sets"].items() if k in sizes}
-    whole["plans"] = dict.fromkeys(whole["plans"], list(sizes))
+    whole["plans"] = {plan: list(sizes) for plan in whole["plans"]}
     whole["cost"] = {"start": 1, "batch": 0.1, "update": 0.1, "begin": 1, "judging": 1}
     whole["cost"]["tokens_per_second"] = 1000
     file.write_text(tomli_w.dumps(whole))

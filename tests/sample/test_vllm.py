@@ -142,12 +142,14 @@ def test_temperature_zero_asks_once_and_gives_every_sample(made):
 
 def test_other_weights_take_the_place_of_those_that_are_there(made):
     sampler = VllmSampler("m")
-    engine, loaded, forgets = sampler.llm, [], [True, False]
+    engine, loaded, forgets, steps = sampler.llm, [], [False, True], []
     model = SimpleNamespace(load_weights=lambda pairs: loaded.extend(pairs))
     engine.apply_model = lambda function: [function(model)]
-    engine.reset_prefix_cache = lambda: forgets.pop(0)
+    engine.reset_prefix_cache = lambda: forgets.pop(0) if forgets else False
+    engine.llm_engine.step = lambda: steps.append(1)  # a batch of ended requests was under way
     sampler.load((name, name.upper()) for name in ("a", "b"))
     assert loaded == [("a", "A"), ("b", "B")]
+    assert steps == [1]
     with pytest.raises(RuntimeError, match="still holds prompts"):  # it was sampling
         sampler.load([])
 

@@ -1,7 +1,7 @@
 """maxk's own sampling in the place of `model.generate`, for code that calls that: TRL's trainers.
 
-On a CPU it is several times as fast (docs/sampling.md). On a GPU it can be vLLM, with the weights of
-the model that is being trained.
+On a CPU it is several times as fast (docs/sampling.md). On a GPU it can be vLLM, with the weights
+of the model that is being trained.
 """
 
 from collections.abc import Callable

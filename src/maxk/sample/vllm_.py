@@ -25,6 +25,7 @@ from maxk.sample.models import adapter_of, unpack
 
 _ROWS = 1024  # sampled at a time
 _TOGETHER = 64  # samples of one request
+_UNDER_WAY = 4  # steps after which nothing is left of requests that have ended
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # of adapters, those that vLLM is built for
 
 
@@ -95,8 +96,11 @@ class VllmSampler:
         """
         pairs = list(weights)
         self.llm.apply_model(lambda model: model.load_weights(iter(pairs)))
-        if not self.llm.reset_prefix_cache():
-            raise RuntimeError("vLLM still holds prompts as the old weights read them")
+        for _ in range(_UNDER_WAY):
+            if self.llm.reset_prefix_cache():
+                return
+            self.llm.llm_engine.step()
+        raise RuntimeError("vLLM still holds prompts as the old weights read them")
 
     def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
         """Every sample of every request, each with the others of its request."""
