@@ -50,8 +50,8 @@ class Grid:
     entropy_samples: int
     settings: Settings
     engine: dict[str, Any]
-    helper: dict[str, Any]
-    beside_helpers: dict[str, Any]
+    side: dict[str, Any]
+    training_only: dict[str, Any]
     sets: dict[str, EvalSet]
     plans: dict[str, list[str]]
     measured: dict[str, str]

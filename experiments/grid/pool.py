@@ -17,11 +17,11 @@ from experiments.grid.engines import Kind, TransformersEngine, VllmEngine
 from maxk.sample import Completion, Request, Settings
 
 TOGETHER = 32  # completions in a message
-_ENDED = "a helper engine ended; what it said is above"
+_ENDED = "a side engine ended; what it said is above"
 
 
 class Pool:
-    """Helpers, seen from the process that asks them. Making it does not wait for them."""
+    """Side engines, seen from the process that asks them. Making it does not wait for them."""
 
     def __init__(self, kind: Kind, count: int, model: str, options: dict[str, Any]) -> None:
         context = multiprocessing.get_context("spawn")
@@ -83,12 +83,12 @@ class Pool:
         except (EOFError, ConnectionResetError):
             raise RuntimeError(_ENDED) from None
         if word == "fault":
-            raise RuntimeError(f"a helper engine failed: {told}")
+            raise RuntimeError(f"a side engine failed: {told}")
         return told
 
 
 def work(end: Connection, kind: Kind, model: str, options: dict[str, Any]) -> None:
-    """A helper: an engine that does what it is told."""
+    """A side engine: it does what it is told."""
     try:
         engine = TransformersEngine() if kind == "transformers" else VllmEngine(model, options)
         sampler = None
@@ -131,7 +131,7 @@ def answer(end: Connection, completions: Iterator[Completion]) -> None:
 
 
 class PooledEngine:
-    """The main engine to train with, helpers to measure with."""
+    """The main engine to train with, side engines to measure with."""
 
     def __init__(self, main: VllmEngine | TransformersEngine, pool: Pool) -> None:
         self.kind: Kind = main.kind

@@ -136,17 +136,17 @@ def collect(
         found = rows_of(run, name)
         rows += found
         measured[name] = {
-            "config": run.config,
+            "config": without_places(run.config),
             "n": run.config["n"],
             "problems": len(found),
             "tokens": sum(sum(row["tokens"]) for row in found),
             "max_at_1": float(np.mean([np.mean(row["reward"]) for row in found])),
         }
         texts += texts_of(run, name)
-    made = {
-        **about,
+    made: dict[str, Any] = {
+        **without_places(about),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "train": training_of(folder / "train"),
+        "train": without_places(training_of(folder / "train")),
         "stages": lines(folder / "stages.jsonl"),
         "sets": measured,
         "texts": texts,
@@ -232,6 +232,19 @@ def training_of(folder: Path) -> dict[str, Any] | None:
         "environment": lines(folder / "environment.jsonl"),
         "metrics": {key: [short(line.get(key)) for line in logged] for key in keys},
     }
+
+
+def without_places(value: Any) -> Any:
+    """Where files lay on a machine is no result: of absolute paths the name alone.
+
+    >>> without_places({"source": "/data/mbpp/mbpp.jsonl", "split": ["test"], "n": 4})
+    {'source': 'mbpp.jsonl', 'split': ['test'], 'n': 4}
+    """
+    if isinstance(value, dict):
+        return {key: without_places(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_places(each) for each in value]
+    return Path(value).name if isinstance(value, str) and value.startswith("/") else value
 
 
 def short(value: Any) -> Any:

@@ -4,7 +4,7 @@
 
 One engine serves all cells. A stage that is done is not repeated, one that was cut off goes on from
 its files in --work, and a cell whose results are in --have or --results is passed over. Exit
-status: 0 if all is done, 3 if the budget ended before.
+status: 0 if all is done, 3 if the budget ended before, 1 if a cell went wrong.
 """
 
 import argparse
@@ -14,7 +14,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -45,10 +47,10 @@ from experiments.grid.results import (  # noqa: E402
     training_of,
 )
 from experiments.grid.sets import Sets  # noqa: E402
-from experiments.grid.stages import Cell, OutOfTime, Site  # noqa: E402
+from experiments.grid.stages import Cell, OutOfTime, Site, free_memory  # noqa: E402
 from maxk.runs import environment  # noqa: E402
 
-MORE = 3  # exit status: the budget ended
+MORE, FAILED = 3, 1  # exit status: the budget ended; a cell went wrong
 TO_SAVE = 20.0  # seconds to write a checkpoint of a training that is cut off
 SMOKE = {"cells": ("base", "mbpp-grpo", "mbpp-off-policy-exact"), "problems": 16, "n": 8}
 SMOKE_OVERRIDES = ("--trl.max_steps", "4", "--data.limit", "64")
@@ -72,7 +74,12 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--data-dir", type=Path, default=Path("data"))
     parser.add_argument("--model", default=None, help="folder of the base model")
     parser.add_argument("--engine", choices=("vllm", "transformers"), default="vllm")
-    parser.add_argument("--helpers", type=int, default=0, help="more engines, to measure with")
+    parser.add_argument("--side-engines", type=int, default=0, help="more engines, to measure with")
+    parser.add_argument(
+        "--overlap",
+        action="store_true",
+        help="with --side-engines: train a cell while one is measured",
+    )
     parser.add_argument("--engine-option", nargs=2, action="append", default=[], metavar="X")
     parser.add_argument("--n", type=int, help="samples of a problem; default: as grid.toml says")
     parser.add_argument("--sets", nargs="+", help="evaluation sets; default: those of the cell")
@@ -88,6 +95,10 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parsed.overrides = tuple(words[cut + 1 :])
     if parsed.overrides and not parsed.tag and not parsed.smoke:
         parser.error("cells with other keys need a --tag, or their results would be mixed up")
+    if parsed.overlap and not parsed.side_engines:
+        parser.error(
+            "--overlap needs --side-engines: the engine that trains cannot measure meanwhile"
+        )
     if parsed.smoke:
         parsed.cells = SMOKE["cells"] if parsed.cells == ["*"] else parsed.cells
         parsed.n, parsed.limit = parsed.n or SMOKE["n"], parsed.limit or SMOKE["problems"]
@@ -115,6 +126,9 @@ class Runner:
         self.pool: Pool | None = None
         self.sets: Sets | None = None
         self.started = 0.0  # seconds until the engine was there
+        self.pending: tuple[Cell, Future[None]] | None = None  # what is being measured
+        self.saving = threading.Lock()
+        self.failed: list[str] = []
 
     def deadline(self) -> float:
         return self.begun + self.given.budget
@@ -128,20 +142,24 @@ class Runner:
         wanted = [each.name for each in self.sets_of(cell.name)]
         return any(r.name == cell.full_name and r.has(wanted, self.n) for r in results)
 
-    def need(self, cell: Cell, costs: Costs) -> float:
-        """Seconds that are left to do of a cell, as far as one can say."""
-        seconds = 0.0
-        if not cell.trained():
-            config = cell.config()
-            data = config.data.name
-            steps, updates = steps_of(config, self.grid.prompts[data])
-            begun = training_of(cell.folder / "train")
-            there = max((begun or {"metrics": {}})["metrics"].get("step", [0]), default=0)
-            seconds += costs.training(max(steps - there, 0), updates, data)
-        for each in self.sets_of(cell.name):
-            if not cell.measured(each, self.n):
-                seconds += costs.sampling(each, max(cell.missing(each, self.n), 0))
-        return seconds
+    def to_train(self, cell: Cell, costs: Costs) -> float:
+        """Seconds of training that are left of a cell, as far as one can say."""
+        if cell.trained():
+            return 0.0
+        config = cell.config()
+        data = config.data.name
+        steps, updates = steps_of(config, self.grid.prompts[data])
+        begun = training_of(cell.folder / "train")
+        there = max((begun or {"metrics": {}})["metrics"].get("step", [0]), default=0)
+        return costs.training(max(steps - there, 0), updates, data)
+
+    def to_measure(self, cell: Cell, costs: Costs) -> float:
+        """And of sampling and judging."""
+        return sum(
+            costs.sampling(each, max(cell.missing(each, self.n), 0))
+            for each in self.sets_of(cell.name)
+            if not cell.measured(each, self.n)
+        )
 
     def results(self) -> list[Result]:
         return read_results(self.given.have, self.given.results)
@@ -158,7 +176,7 @@ class Runner:
             if self.done(cell, results):
                 print(f"{cell.full_name:<40} done")
                 continue
-            total += (need := self.need(cell, costs))
+            total += (need := self.to_train(cell, costs) + self.to_measure(cell, costs))
             print(f"{cell.full_name:<40} {need / 60:6.1f} min")
         print(f"{'all':<40} {total / 60:6.1f} min, and {self.grid.cost['start']:.0f} s a start")
         return 0
@@ -177,18 +195,54 @@ class Runner:
         gpu = GpuWatch()
         try:
             site = self.start(gpu)
-            left = [pair for pair in open_ if not self.attempt(Cell(site, *pair, self.given.tag))]
+            with self.measuring_thread(site):
+                for name, seed in open_:
+                    cell = Cell(site, name, seed, self.given.tag)
+                    self.guarded(cell, self.attempt)
         except OutOfTime:
-            return MORE
+            pass
         finally:
             gpu.stop()
             if self.sets is not None:
                 self.sets.stop()
             if self.pool is not None:
                 self.pool.stop()
+        results = self.results()
+        cells = [Cell(nothing, name, seed, self.given.tag) for name, seed in open_]
+        left = [cell.full_name for cell in cells if not self.done(cell, results)]
         if left:
-            print(f"not done: {', '.join(f'{name}-s{seed}' for name, seed in left)}", flush=True)
-        return MORE if left else 0
+            print(f"not done: {', '.join(left)}", flush=True)
+        if self.failed:
+            print(f"failed: {', '.join(self.failed)}", flush=True)
+        return FAILED if self.failed else MORE if left else 0
+
+    def guarded(self, cell: Cell, action: Callable[[Cell], None]) -> None:
+        """Do something with a cell; if it goes wrong, the others still have their turn."""
+        try:
+            action(cell)
+        except OutOfTime:
+            raise
+        except Exception:
+            traceback.print_exc()
+            self.failed.append(cell.full_name)
+        free_memory()
+
+    @contextmanager
+    def measuring_thread(self, site: Site) -> Iterator[None]:
+        """Where a cell is measured while the next is trained."""
+        with ThreadPoolExecutor(1) as self.measuring:
+            try:
+                yield
+                self.wait()
+            except BaseException:
+                site.stopped.set()
+                raise
+
+    def wait(self) -> None:
+        """For the cell that is being measured."""
+        pending, self.pending = self.pending, None
+        if pending is not None:
+            pending[1].result()
 
     def site(self, engine: TransformersEngine, gpu: GpuWatch) -> Site:
         given = self.given
@@ -208,13 +262,13 @@ class Runner:
         self.sets = site.sets
         if any(each.judged_on for name, _ in self.asked for each in self.sets_of(name)):
             site.sets.ask_beside()
+        main: VllmEngine | TransformersEngine = TransformersEngine()
         if self.given.engine == "vllm":
-            site = replace(site, engine=VllmEngine(site.model, self.engine_options()))
-        if self.given.helpers:  # after the engine, which measures what memory is free
-            options = self.grid.engine | self.grid.helper
-            main = site.engine
-            assert not isinstance(main, PooledEngine)
-            self.pool = Pool(main.kind, self.given.helpers, site.model, options)
+            main = VllmEngine(site.model, self.engine_options())
+        site = replace(site, engine=main)
+        if self.given.side_engines:  # after the engine, which measures what memory is free
+            options = self.grid.engine | self.grid.side
+            self.pool = Pool(main.kind, self.given.side_engines, site.model, options)
             site = replace(site, engine=PooledEngine(main, self.pool))
         gpus = self.gpus = environment()["gpus"]
         site.say(f"engine {site.engine.kind} is there; {', '.join(gpus) or 'no GPU'}")
@@ -222,48 +276,55 @@ class Runner:
         return site
 
     def engine_options(self) -> dict[str, Any]:
-        """Of the engine that training uses; with helpers that is all it does."""
-        options = self.grid.engine | (self.grid.beside_helpers if self.given.helpers else {})
+        """Of the engine that training uses; with side engines that is all it does."""
+        options = self.grid.engine | (self.grid.training_only if self.given.side_engines else {})
         return options | {name: number(value) for name, value in self.given.engine_option}
 
-    def attempt(self, cell: Cell) -> bool:
-        """Do a cell if there is time for it; whether it is done now."""
+    def attempt(self, cell: Cell) -> None:
+        """Do a cell if there is time for it."""
         costs = costs_of(self.grid, self.results(), self.gpus)
-        need, left = self.need(cell, costs), cell.site.left()
+        ahead = 0.0  # of the cell before, which is still being measured
+        if self.pending is not None and not self.pending[1].done():
+            ahead = self.to_measure(self.pending[0], costs)
+        need = max(self.to_train(cell, costs), ahead) + self.to_measure(cell, costs)
+        left = cell.site.left()
         if need > left + self.given.later:
             cell.site.say(f"{cell.full_name} needs {need:.0f} s of {left:.0f} s: not begun")
-            return False
+            return
         cell.site.say(f"{cell.full_name} will need about {need:.0f} s")
+        if not cell.trained():
+            try:
+                with self.stopped_in_time(cell):
+                    cell.train()
+            finally:
+                self.save(cell)
+        self.wait()
+        if self.given.overlap:
+            self.pending = cell, self.measuring.submit(self.guarded, cell, self.measure)
+        else:
+            self.measure(cell)
+
+    def measure(self, cell: Cell) -> None:
+        """Sample and judge a cell that is trained."""
         try:
-            self.stages(cell)
-        except OutOfTime:
-            cell.site.say(f"{cell.full_name}: the time is over; the same command goes on")
-            return False
+            for each in self.sets_of(cell.name):
+                if cell.measured(each, self.n):
+                    continue
+                if cell.site.left() < 0:
+                    raise OutOfTime
+                if each.judged_on is not None:
+                    cell.judge_beside(each, self.n)
+                else:
+                    cell.sample(each, self.n)
+                    if self.given.smoke:
+                        self.check_weights(cell)
+                    self.save(cell)
+            for each in self.sets_of(cell.name)[:1]:
+                cell.entropies(each)
+            cell.wait_for_judges()
         finally:
             cell.stop_judges()
             self.save(cell)
-        return True
-
-    def stages(self, cell: Cell) -> None:
-        if not cell.trained():
-            with self.stopped_in_time(cell):
-                cell.train()
-            self.save(cell)
-        for each in self.sets_of(cell.name):
-            if cell.measured(each, self.n):
-                continue
-            if cell.site.left() < 0:
-                raise OutOfTime
-            if each.judged_on is not None:
-                cell.judge_beside(each, self.n)
-            else:
-                cell.sample(each, self.n)
-                if self.given.smoke:
-                    self.check_weights(cell)
-                self.save(cell)
-        for each in self.sets_of(cell.name)[:1]:
-            cell.entropies(each)
-        cell.wait_for_judges()
 
     @contextmanager
     def stopped_in_time(self, cell: Cell) -> Iterator[None]:
@@ -295,14 +356,16 @@ class Runner:
             "id": identity.read_text(),  # of this training: its weights are no other's
             "engine": cell.site.engine.kind,
             "engine_options": self.engine_options() if cell.site.engine.kind == "vllm" else {},
-            "helpers": self.given.helpers,
+            "side_engines": self.given.side_engines,
+            "overlap": self.given.overlap,
             "engine_start_seconds": round(self.started, 1),
             "environment": environment(),
         }
         names = [each.name for each in self.sets_of(cell.name)]
-        collect(cell.folder, self.given.results, about, names)
-        if self.given.pack is not None:
-            pack(self.given.results, self.given.pack)
+        with self.saving:
+            collect(cell.folder, self.given.results, about, names)
+            if self.given.pack is not None:
+                pack(self.given.results, self.given.pack)
 
     def check_weights(self, cell: Cell) -> None:
         """The engine holds what was trained, and that is not what it was trained from."""

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,9 +46,10 @@ class Site:
     overrides: tuple[str, ...] = ()
     say: Callable[[str], None] = print
     judges: int | None = None  # programs at a time; None: two per core
+    stopped: threading.Event = field(default_factory=threading.Event)
 
     def left(self) -> float:
-        return self.deadline - time.monotonic()
+        return -1.0 if self.stopped.is_set() else self.deadline - time.monotonic()
 
 
 @dataclass
@@ -127,9 +129,10 @@ class Cell:
         settings = replace(self.site.grid.settings, seed=self.seed)
         with self.stage(f"load {each.name}"):
             sampler = self.site.engine.sampler(self.model)
-        # Training has set the seed that vLLM draws by; a set that is gone on with must not be drawn
-        # as its first part was.
-        set_seed(time.time_ns() % 2**31)
+        if not isinstance(self.site.engine, PooledEngine):
+            # Training has set the seed that vLLM draws by; a set that is gone on with must not be
+            # drawn as its first part was.
+            set_seed(time.time_ns() % 2**31)
         with self.stage(f"sample {each.name}") as note:
             note |= {"new": 0, "tokens": 0}
 

@@ -1,4 +1,4 @@
-"""Weights into engines, samples out of helpers, entropies: what a GPU is for, without one."""
+"""Weights into engines, samples out of side engines, entropies: what a GPU is for, without one."""
 
 import threading
 from multiprocessing import Pipe
@@ -109,14 +109,14 @@ def test_an_engine_loads_a_model_once_and_again_after_a_training(tmp_path, monke
     assert len(loaded) == 4
 
 
-# --- helpers -------------------------------------------------------------------------------------
+# --- side engines --------------------------------------------------------------------------------
 
 
-OPEN: list[Any] = []  # the helpers' ends
+OPEN: list[Any] = []  # their ends
 
 
-def helper(end: Any, completions: int) -> None:
-    """What a helper process does, in a thread: any request gives so many completions."""
+def side_engine(end: Any, completions: int) -> None:
+    """What a side engine does, in a thread: any request gives so many completions."""
     word, share, _ = end.recv()
     assert word == "sample"
     ids = (request.problem for request in share)
@@ -133,11 +133,11 @@ def pool_of(count: int, completions: int) -> Pool:
         ours, theirs = Pipe()
         pool.ends.append(ours)
         OPEN.append(theirs)
-        threading.Thread(target=helper, args=(theirs, completions), daemon=True).start()
+        threading.Thread(target=side_engine, args=(theirs, completions), daemon=True).start()
     return pool
 
 
-def test_helpers_share_the_problems_and_lose_no_completion():
+def test_side_engines_share_the_problems_and_lose_no_completion():
     asked = [Request(str(i), "", (0,)) for i in range(7)]
     found = list(pool_of(3, 2 * TOGETHER + 5).sample(asked, Settings()))
     pairs = {(each.problem, each.sample) for each in found}
@@ -145,7 +145,7 @@ def test_helpers_share_the_problems_and_lose_no_completion():
     assert all(each.ids is None for each in found)
 
 
-def test_helpers_stop_when_nobody_listens_any_more():
+def test_side_engines_stop_when_nobody_listens_any_more():
     pool = pool_of(2, 10_000_000)
     sampling: Any = pool.sample([Request(str(i), "", (0,)) for i in range(2)], Settings())
     next(sampling)
@@ -153,7 +153,7 @@ def test_helpers_stop_when_nobody_listens_any_more():
     assert not any(end.poll(0.05) for end in pool.ends)
 
 
-def test_the_death_of_a_helper_is_an_error():
+def test_the_death_of_a_side_engine_is_an_error():
     def dies() -> None:
         theirs.recv()
         theirs.close()
@@ -163,15 +163,15 @@ def test_the_death_of_a_helper_is_an_error():
     pool.ends.append(ours)
     dying = threading.Thread(target=dies)
     dying.start()
-    with pytest.raises(RuntimeError, match="a helper engine ended"):
+    with pytest.raises(RuntimeError, match="a side engine ended"):
         list(pool.sample([Request("a", "", (0,)), Request("b", "", (0,))], Settings()))
     dying.join()
-    with pytest.raises(RuntimeError, match="a helper engine ended"):
+    with pytest.raises(RuntimeError, match="a side engine ended"):
         pool.ask("load", "m")
 
 
 @pytest.mark.slow
-def test_helpers_in_processes_sample_from_the_model_they_are_told(tmp_path):
+def test_side_engines_in_processes_sample_from_the_model_they_are_told(tmp_path):
     model, tokenizer = tiny_model()
     model.save_pretrained(tmp_path / "m")
     tokenizer.save_pretrained(tmp_path / "m")

@@ -3,14 +3,16 @@
 import json
 import os
 import signal
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from experiments.grid import run as grid_run
 from experiments.grid.results import read_results
-from experiments.grid.run import MORE, Runner, main
+from experiments.grid.run import FAILED, MORE, Runner, main
 from experiments.grid.stages import Cell, Site
 from experiments.grid.tables import main as tables_main
 from maxk.runs import Run
@@ -161,7 +163,7 @@ def test_results_of_half_a_cell_are_made_again_when_its_weights_are_gone(place):
 
 def test_seeds_train_apart_and_the_base_has_none(place):
     runner = Runner(grid_run.arguments(["mbpp-grpo", "base", "--seeds", "3", "4"]))
-    assert runner.asked == [("base", 3), ("mbpp-grpo", 3), ("mbpp-grpo", 4)]
+    assert runner.asked == [("mbpp-grpo", 3), ("base", 3), ("mbpp-grpo", 4)]
     site = runner.site(grid_run.TransformersEngine(), grid_run.GpuWatch(("no-gpu",)))
     assert Cell(site, "mbpp-grpo", 4).config().trl["seed"] == 4
     assert Cell(site, "mbpp-grpo", 4).folder != Cell(site, "mbpp-grpo", 3).folder
@@ -190,9 +192,51 @@ def test_smoke_goes_through_all_stages(place):
     }
 
 
+def test_a_cell_is_measured_while_the_next_is_trained(place, monkeypatch):
+    """With the main engine in the place of side engines, which a process would be started for."""
+    monkeypatch.setattr(grid_run, "Pool", lambda *_: SimpleNamespace(stop=lambda: None))
+    monkeypatch.setattr(grid_run, "PooledEngine", lambda main, pool: main)
+    words = ("mbpp-grpo", "drift-grpo", "--sets", "humaneval", "--side-engines", "1", "--overlap")
+    measure, events = Cell.sample, []
+
+    def slow(self: Cell, *more: Any) -> None:
+        events.append(f"measure {self.name}")
+        other = place.out / "work" / "drift-grpo-t-s0" / "train" / "model"
+        for _ in range(300):
+            if other.exists():
+                break
+            threading.Event().wait(0.1)
+        events.append(f"drift trained: {other.exists()}")
+        measure(self, *more)
+
+    monkeypatch.setattr(Cell, "sample", slow)
+    assert place.run(*words) == 0
+    assert events[:2] == ["measure mbpp-grpo", "drift trained: True"]
+    assert {r.name for r in read_results(place.out / "results")} == {
+        *("mbpp-grpo-t-s0", "drift-grpo-t-s0")
+    }
+
+
+def test_a_cell_that_goes_wrong_does_not_keep_the_others_from_their_turn(
+    place, monkeypatch, capsys
+):
+    sample = Cell.sample
+
+    def fails(self: Cell, *more: Any) -> None:
+        if self.name == "base":
+            raise OSError("no space left")
+        sample(self, *more)
+
+    monkeypatch.setattr(Cell, "sample", fails)
+    assert place.run("base", "table4-1x1", "--sets", "humaneval") == FAILED
+    assert "failed: base-t-s0" in capsys.readouterr().out
+    (result,) = [r for r in read_results(place.out / "results") if r.sets]
+    assert result.name == "table4-1x1-t-s0"
+
+
 @pytest.mark.slow
-def test_helpers_measure_what_the_main_process_trains(place):
-    assert place.run("mbpp-grpo", "--helpers", "2") == 0
+def test_side_engines_measure_what_the_main_process_trains(place):
+    assert place.run("mbpp-grpo", "--side-engines", "2") == 0
     (result,) = read_results(place.out / "results")
     assert result.has(SETS, 4)
-    assert result.about["helpers"] == 2
+    assert result.about["side_engines"] == 2
