@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ from experiments.grid.results import (  # noqa: E402
 from experiments.grid.sets import Sets  # noqa: E402
 from experiments.grid.stages import Cell, OutOfTime, Site, free_memory  # noqa: E402
 from maxk.runs import environment  # noqa: E402
+from maxk.verify import Limits  # noqa: E402
 
 MORE, FAILED = 3, 1  # exit status: the budget ended; a cell went wrong
 TO_SAVE = 20.0  # seconds to write a checkpoint of a training that is cut off
@@ -85,7 +86,11 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sets", nargs="+", help="evaluation sets; default: those of the cell")
     parser.add_argument("--limit", type=int, help="the first so many problems of each set")
     parser.add_argument("--judges", type=int, help="programs judged at once; default: 2 per core")
+    parser.add_argument(
+        "--cpu-seconds", type=float, default=Limits.cpu_seconds, help="of a test in evaluation"
+    )
     parser.add_argument("--tag", default="", help="for the names of cells with other keys")
+    parser.add_argument("--note", default="", help="for the results, such as a commit")
     parser.add_argument("--list", action="store_true", help="say what there is to do, and no more")
     parser.add_argument("--smoke", action="store_true", help="all stages of a few cells, tiny")
     parser.add_argument("--grid", type=Path, default=HERE / "grid.toml", help=argparse.SUPPRESS)
@@ -254,6 +259,7 @@ class Runner:
             given.overrides,
             lambda text: print(f"[{time.monotonic() - self.begun:6.0f} s] {text}", flush=True),
             given.judges,
+            Limits(cpu_seconds=given.cpu_seconds),
         )
 
     def start(self, gpu: GpuWatch) -> Site:
@@ -358,6 +364,8 @@ class Runner:
             "engine_options": self.engine_options() if cell.site.engine.kind == "vllm" else {},
             "side_engines": self.given.side_engines,
             "overlap": self.given.overlap,
+            "note": self.given.note,
+            "limits": asdict(cell.site.limits),
             "engine_start_seconds": round(self.started, 1),
             "environment": environment(),
         }

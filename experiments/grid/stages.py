@@ -23,6 +23,7 @@ from maxk.sample import Judging, Progress, sample
 from maxk.sample.background import Judge
 from maxk.sample.judging import unjudged
 from maxk.sample.tables import pairs_of, write_problems
+from maxk.verify import Limits
 
 JUDGES_BESIDE = 6  # programs at a time, of a set that is judged while another is sampled
 
@@ -46,6 +47,7 @@ class Site:
     overrides: tuple[str, ...] = ()
     say: Callable[[str], None] = print
     judges: int | None = None  # programs at a time; None: two per core
+    limits: Limits = field(default_factory=Limits)  # of a program
     stopped: threading.Event = field(default_factory=threading.Event)
 
     def left(self) -> float:
@@ -143,7 +145,7 @@ class Cell:
                 if self.site.left() < 0:
                     raise OutOfTime
 
-            judging = Judging(self.site.judges)
+            judging = Judging(self.site.judges, self.site.limits)
             sample(problems, sampler, run, n, settings, judging=judging, progress=progress)
             if "sampled" in note:
                 note["waited_for_judges"] = round(time.monotonic() - note.pop("sampled"), 2)
@@ -159,7 +161,9 @@ class Cell:
         assert sampled is not None
         copy_samples(sampled, run, problems)
         workers = min(JUDGES_BESIDE, self.site.judges or JUDGES_BESIDE)
-        judge = Judge(run, Judging(workers), "verdicts", lambda *_: None).__enter__()
+        judge = Judge(
+            run, Judging(workers, self.site.limits), "verdicts", lambda *_: None
+        ).__enter__()
         self.beside.append((each, judge, time.monotonic()))
         for part in unjudged(run, "verdicts"):
             judge.put(part)

@@ -29,7 +29,7 @@ from maxk.evaluate.tables import SIGNIFICANT, Table, markdown
 
 SETS = ("mbpp", "mbpp-plus", "humaneval", "leetcode", "code-contests")
 OURS = ("bon-centered", "off-policy-exact")
-KS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+KS = (1, 2, 4, 8, 16, 32, 64, 128)
 Column = tuple[str, Metric, int]  # set, metric, k
 ENTROPY_EDGES = np.round(np.arange(0, 1.55, 0.05), 2)
 
@@ -55,21 +55,17 @@ class Data:
                 found[result.name] = by_set
         return found
 
-    def results(self, cell: str, name: str) -> list[Result]:
-        """Those of a cell that are measured on a set."""
-        return [result for result in self.cells.get(cell, []) if name in result.sets]
+    def results(self, cell: str, name: str, k: int = 1) -> list[Result]:
+        """Those of a cell that are measured on a set with at least k samples."""
+        return [r for r in self.cells.get(cell, []) if name in r.sets and r.sets[name]["n"] >= k]
 
-    def has(self, cell: str, name: str) -> bool:
-        return bool(self.results(cell, name))
-
-    def fewest(self, cells: Iterable[str], name: str) -> int:
-        """Samples of a problem that all of them have."""
-        return min(r.sets[name]["n"] for cell in cells for r in self.results(cell, name))
+    def has(self, cell: str, name: str, k: int = 1) -> bool:
+        return bool(self.results(cell, name, k))
 
     def scores(self, cell: str, name: str, ks: Sequence[int], metric: Metric) -> np.ndarray:
         """[problems, ks], the mean over seeds; problems by id."""
         each = []
-        for result in self.results(cell, name):
+        for result in self.results(cell, name, max(ks)):
             rows = sorted(self.rows[result.name][name], key=lambda row: row["problem"])
             each.append(scores([row["reward"] for row in rows], ks, metric))
         return np.mean(each, axis=0)
@@ -81,16 +77,17 @@ class Data:
         return values[~np.isnan(values)]
 
 
-def named(data: Data, cells: dict[str, str], sets: Iterable[str]) -> dict[str, str]:
-    """Of rows and their cells, those that are measured on all the sets."""
-    sets = list(sets)
-    return {row: cell for row, cell in cells.items() if all(data.has(cell, s) for s in sets)}
-
-
 def across(data: Data, cells: dict[str, str], columns: Sequence[Column], caption: str) -> str:
-    """A table with a column per set, metric and k; what not all of its sets have is left out."""
-    columns = [c for c in columns if data.has(BASE, c[0]) and c[2] <= data.fewest([BASE], c[0])]
-    present = named(data, cells, {name for name, _, _ in columns})
+    """A table with a column per set, metric and k.
+
+    Columns that the base model has no samples for are left out, then rows that lack a column.
+    """
+    columns = [(name, metric, k) for name, metric, k in columns if data.has(BASE, name, k)]
+    present = {
+        row: cell
+        for row, cell in cells.items()
+        if all(data.has(cell, name, k) for name, _, k in columns)
+    }
     if not columns or len(present) < 2:
         return ""
     sets = {name for name, _, _ in columns}
@@ -101,7 +98,9 @@ def across(data: Data, cells: dict[str, str], columns: Sequence[Column], caption
         made[header or f"{metric}@{k}"] = {
             row: data.scores(cell, name, [k], metric)[:, 0] for row, cell in present.items()
         }
-    seeds = sorted({len(data.cells[cell]) for cell in present.values()})
+    seeds = sorted(
+        {len(data.results(c, name, k)) for c in present.values() for name, _, k in columns}
+    )
     note = f"{caption}; seeds: {', '.join(map(str, seeds))}"
     return captioned(ranked(made, note))
 
@@ -247,7 +246,7 @@ def sampling_profile(data: Data) -> str:
 
 
 def goal(data: Data) -> str:
-    """Our methods against the best of the paper's, at the largest k that is not more than 128."""
+    """Our methods against the best of the paper's, at the largest k up to 128 that all have."""
     lines = []
     for name in SETS:
         theirs = [m for m in METHODS if m not in OURS and data.has(f"mbpp-{m}", name)]
@@ -255,8 +254,7 @@ def goal(data: Data) -> str:
         if not theirs or not ours or not data.has(BASE, name):
             continue
         cells = {m: f"mbpp-{m}" for m in (*theirs, *ours)} | {"base": BASE}
-        top = min(128, data.fewest(cells.values(), name))
-        ks = [k for k in KS if k <= top]
+        ks = [k for k in KS if all(data.has(cell, name, k) for cell in cells.values())]
         found = {m: data.scores(cell, name, ks, "max") for m, cell in cells.items()}
         best = max(theirs, key=lambda m: found[m][:, -1].mean())
         for method in ours:
@@ -271,15 +269,15 @@ def goal(data: Data) -> str:
             )
             lines.append(
                 [
-                    *(name, method, best),
+                    *(name, method, best, ks[-1]),
                     f"{gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})",
                     f"{gap.p:.3g}{' *' if gap.p < SIGNIFICANT and gap.value > 0 else ''}",
                     ", ".join(map(str, below)) or "none",
                     None if first is None else f"{first:+.3f}",
                 ]
             )
-    head = ["set", "ours", "best of the paper's", "difference at max@128", "p", "k below base"]
-    return pipes([*head, "max@1 over GRPO"], lines) if lines else ""
+    head = ["set", "ours", "best of the paper's", "k", "difference in max@k", "p"]
+    return pipes([*head, "k below base", "max@1 over GRPO"], lines) if lines else ""
 
 
 def figure1(data: Data) -> str:
@@ -299,10 +297,9 @@ def figure1(data: Data) -> str:
 
 def figure2(data: Data) -> str:
     """The distribution of the entropy of completions, as shares of all."""
-    rows = named(data, {"before": BASE, "after GRPO": "mbpp-grpo"}, ["mbpp"])
-    rows |= named(
-        data, {m: f"mbpp-{m}" for m in ("bon-mean", "bon-centered", "off-policy-exact")}, ["mbpp"]
-    )
+    rows = {"before": BASE, "after GRPO": "mbpp-grpo"}
+    rows |= {m: f"mbpp-{m}" for m in ("bon-mean", "bon-centered", "off-policy-exact")}
+    rows = {row: cell for row, cell in rows.items() if data.has(cell, "mbpp")}
     lines = []
     for row, cell in rows.items():
         values = data.entropies(cell, "mbpp")

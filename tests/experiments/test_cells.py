@@ -1,5 +1,7 @@
 """The committed cells: made from their table, valid for `maxk train`, alike but in one thing."""
 
+import doctest
+import importlib
 import os
 from pathlib import Path
 
@@ -71,6 +73,13 @@ def test_the_steps_of_a_training_are_counted_as_the_trainer_counts_them():
         config = read_config(HERE / "cells" / f"{name}.toml", ["--trl.bf16", "false"])
         counted = arithmetic(trl_config(config), prompts)
         assert steps_of(config, prompts) == (counted.steps, counted.updates_per_batch)
+
+
+@pytest.mark.parametrize("module", ["engines", "results", "run", "sets"])
+def test_the_examples_in_docstrings_are_true(module):
+    found = doctest.testmod(importlib.import_module(f"experiments.grid.{module}"))
+    assert found.attempted > 0
+    assert found.failed == 0
 
 
 @pytest.mark.parametrize("file", ["leetcode-test.txt", "code-contests.txt", "validation.txt"])

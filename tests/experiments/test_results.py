@@ -201,9 +201,22 @@ def test_tables_are_made_of_what_there_is(results):
     assert "binary reward" not in made["table1"].split("Table 1")[0]
     assert made["table4"].startswith("GRPO trained for longer; seeds: 1, 2")
     assert made["leetcode-1"] == ""
-    assert "| mbpp | off-policy-exact | grpo |" in made["goal"]
+    assert "| mbpp | off-policy-exact | grpo | 4 |" in made["goal"]
     assert "after GRPO" in made["figure1"]
     assert "| before | 24 | 0.500 |" in made["figure2"]
+
+
+def test_a_seed_with_fewer_samples_says_nothing_of_a_larger_k(results, tmp_path):
+    more = np.hstack([rewards_of(6, seed=8), rewards_of(6, seed=9)])
+    for cell in ("base", "mbpp-grpo"):
+        write_set(tmp_path / "more" / f"{cell}-s2", "mbpp", more)
+        about = {**ABOUT, "cell": cell, "seed": 2}
+        collect(tmp_path / "more" / f"{cell}-s2", results, about, ["mbpp"])
+    data = Data(results)
+    np.testing.assert_allclose(data.scores("base", "mbpp", [8], "max")[:, 0], more.max(1))
+    both = (rewards_of(6, seed=0).mean(1) + more.mean(1)) / 2
+    np.testing.assert_allclose(data.scores("base", "mbpp", [1], "max")[:, 0], both)
+    assert not data.has("mbpp-off-policy-exact", "mbpp", 8)
 
 
 def test_a_page_is_filled_between_its_marks():

@@ -1,11 +1,13 @@
 """`maxk train` from its file to its folder: what is written, stopped, resumed and refused."""
 
+import gc
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +211,19 @@ def test_another_engine_samples_from_the_weights_of_each_step(world, tmp_path):
     for line in Run.open(tmp_path / "other").metrics()[:STEPS]:
         assert line["seconds/loading"] > 0
         assert line["seconds/sampling"] > 0
+
+
+def test_a_run_that_is_over_holds_no_memory(world, tmp_path):
+    """So that one process can make many, one after the other."""
+    alive = []
+    more = ("--trl.max_steps", "2", "--model.sampler", "vllm")
+
+    def remember(trainer: Any) -> None:
+        alive.extend(map(weakref.ref, (trainer, trainer.model)))
+
+    train(config(world, tmp_path / "run", *more), print, Mirror(world / "tiny"), remember)
+    gc.collect()
+    assert [each() for each in alive] == [None, None]
 
 
 def test_an_engine_that_cannot_be_is_refused(world, tmp_path):
