@@ -116,11 +116,29 @@ class Cell:
         if not isinstance(self.site.engine, PooledEngine):
             self.site.engine.loaded = None
         with self.stage("train") as note:
-            outcome = train(self.config(), self.site.say, self.site.engine.vllm)
+            outcome = train(self.config(), self.site.say, self.site.engine.vllm, self.brief)
             note |= {"step": outcome.step, "finished": outcome.finished}
         free_memory()
         if not outcome.finished:
             raise OutOfTime
+
+    def brief(self, trainer: Any) -> None:
+        """A line a step in the place of all its figures, which are in the metrics."""
+        from transformers import PrinterCallback, TrainerCallback
+
+        say, name = self.site.say, self.full_name
+        shown = ("reward", "max_at/8", "entropy", "grad_norm", "step_time")
+
+        class Brief(TrainerCallback):
+            def on_log(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+                found = {key: given["logs"][key] for key in shown if key in given["logs"]}
+                if not found:  # the account of the whole training
+                    return
+                text = ", ".join(f"{key} {float(value):.3g}" for key, value in found.items())
+                say(f"{name}: step {state.global_step} of {state.max_steps}, {text}")
+
+        trainer.remove_callback(PrinterCallback)
+        trainer.add_callback(Brief())
 
     def sample(self, each: EvalSet, n: int) -> None:
         """Sample a set, judging it meanwhile."""

@@ -143,12 +143,28 @@ def test_sampling_that_is_cut_off_goes_on_without_a_sample_twice(place, monkeypa
     assert all(row in after for row in before)
 
 
-def test_what_cannot_be_ended_is_not_begun(place):
-    assert place.run("mbpp-grpo", "base", "--budget", "12", "--sets", "humaneval") == MORE
-    # A training is guessed at 1.4 s and a set at 1.2: base fits, and so may the training. What the
-    # budget of nothing allows is nothing.
-    assert Place(place.data, place.out / "no").run("base", "--budget", "0.5") == MORE
-    assert not (place.out / "no" / "work" / "base-t-s0").exists()
+def test_what_cannot_be_ended_is_not_begun_and_what_can_is(place, monkeypatch):
+    monkeypatch.setattr(Runner, "to_train", lambda self, cell, costs: 1e6 * (cell.name != "base"))
+    assert place.run("mbpp-grpo", "base", "--budget", "3000", "--sets", "humaneval") == MORE
+    assert [each.name for each in (place.out / "work").iterdir()] == ["base-t-s0"]
+    assert [result.name for result in read_results(place.out / "results")] == ["base-t-s0"]
+
+
+def test_a_spent_budget_begins_nothing(place):
+    assert place.run("base", "--budget", "0.01", "--sets", "humaneval") == MORE
+    assert not (place.out / "work" / "base-t-s0").exists()
+
+
+def test_time_that_the_machine_has_later_counts(place, monkeypatch):
+    begun: list[str] = []
+    monkeypatch.setattr(Runner, "to_train", lambda self, cell, costs: 1e6)
+    monkeypatch.setattr(Cell, "train", lambda self: begun.append(self.name))
+    monkeypatch.setattr(Runner, "measure", lambda self, cell: None)
+    words = ("mbpp-grpo", "--budget", "3000", "--sets", "humaneval")
+    assert place.run(*words) == MORE
+    assert begun == []
+    assert place.run(*words, "--later", "1e7") == MORE  # begun, and not measured here
+    assert begun == ["mbpp-grpo"]
 
 
 def test_results_of_half_a_cell_are_made_again_when_its_weights_are_gone(place):
