@@ -43,7 +43,9 @@ class ModelTable(Table):
     """What is trained: a name on the hub, a folder, or "pocket", the model that comes with maxk."""
 
     name: str
-    sampler: Literal["trl", "maxk"] = "trl"  # maxk: faster on a CPU; vLLM is trl.use_vllm
+    # maxk: faster on a CPU. vllm: maxk's, in this process, on one GPU. TRL's is trl.use_vllm.
+    sampler: Literal["trl", "maxk", "vllm"] = "trl"
+    engine: dict[str, Any] = {}  # for vllm: the arguments of `maxk.sample.vllm_.VllmSampler`
 
 
 class DataTable(Table):

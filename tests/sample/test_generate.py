@@ -7,6 +7,7 @@ import torch
 from transformers import GenerationConfig
 
 from maxk.sample.generate import replace_generate, settings_of
+from maxk.sample.transformers_ import TransformersSampler
 from tests.tiny import tiny_model
 
 PLAIN: dict[str, Any] = {"do_sample": True, "temperature": 1.0, "top_k": 0, "max_new_tokens": 12}
@@ -60,6 +61,24 @@ def test_torch_s_seed_decides_what_is_drawn():
     assert first == draw(1)
     assert first[0] != first[1]
     assert first != draw(2)
+
+
+def test_another_sampler_is_given_its_weights_before_it_is_asked():
+    model: Any
+    model, tokenizer = tiny_model()
+    other, _ = tiny_model(seed=1)
+    told = []
+
+    def load() -> None:
+        told.append(1)
+        other.load_state_dict(model.state_dict())
+
+    greedy = GenerationConfig(do_sample=False, max_new_tokens=12)
+    wanted = model.generate(**inputs("abc", "print"), generation_config=greedy)
+    replace_generate(model, tokenizer, TransformersSampler(other, tokenizer), load)
+    found = model.generate(**inputs("abc", "print"), generation_config=greedy)
+    assert torch.equal(found[:, : wanted.shape[1]], wanted)
+    assert told == [1]
 
 
 def test_what_it_cannot_do_is_refused():

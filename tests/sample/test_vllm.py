@@ -140,6 +140,27 @@ def test_temperature_zero_asks_once_and_gives_every_sample(made):
     assert {each.text for each in found} == {" None None"}
 
 
+def test_other_weights_take_the_place_of_those_that_are_there(made):
+    sampler = VllmSampler("m")
+    engine, loaded, forgets, steps = sampler.llm, [], [False, True], []
+    model = SimpleNamespace(load_weights=lambda pairs: loaded.extend(pairs))
+    engine.apply_model = lambda function: [function(model)]
+    engine.reset_prefix_cache = lambda: forgets.pop(0) if forgets else False
+    engine.llm_engine.step = lambda: steps.append(1)  # a batch of ended requests was under way
+    sampler.load((name, name.upper()) for name in ("a", "b"))
+    assert loaded == [("a", "A"), ("b", "B")]
+    assert steps == [1]
+    with pytest.raises(RuntimeError, match="still holds prompts"):  # it was sampling
+        sampler.load([])
+
+
+def test_the_tokens_come_with_the_text(made):
+    for done in VllmSampler("m").sample([Request("a", "xy", (0, 1))], SETTINGS):
+        assert done.ids is not None
+        assert len(done.ids) == done.tokens
+        assert Letters().decode(done.ids, True, False) == done.text
+
+
 def test_without_seeds_every_start_draws_other_numbers(made):
     sampler = VllmSampler("m")
     (found,) = sampler.sample([Request("a", "x", (0,))], SETTINGS)

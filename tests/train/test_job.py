@@ -1,11 +1,13 @@
 """`maxk train` from its file to its folder: what is written, stopped, resumed and refused."""
 
+import gc
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from maxk.config import ConfigError, TrainConfig, read_config
 from maxk.records import StdinTest, Verdict
 from maxk.runs import Run, RunError
 from maxk.sample import problems_of
+from maxk.sample.transformers_ import TransformersSampler
+from maxk.sample.vllm_ import VllmSampler
 from maxk.train.job import train
 from maxk.verify import Verifier
 from tests.tiny import tiny_model
@@ -172,6 +176,62 @@ def test_with_maxk_s_sampling_a_broken_run_goes_on_as_if_it_had_not(world, tmp_p
     assert len(set(texts)) > 20
     with pytest.raises(ConfigError, match=r'use_vllm goes with model\.sampler = "trl"'):
         train(config(world, tmp_path / "no", *more, "--trl.use_vllm", "true"), print)
+
+
+class Mirror(VllmSampler):
+    """In the place of vLLM: a second copy of the model, which has the weights it is given."""
+
+    def __init__(self, folder: Path) -> None:
+        self.within = TransformersSampler(str(folder))
+        self.given: list[float] = []
+
+    def load(self, weights: Any) -> None:
+        given = dict(weights)
+        for name, there in self.within.model.named_parameters():
+            there.data.copy_(given.pop(name))
+            if name == "lm_head.weight":
+                self.given.append(float(there.abs().sum()))
+        assert not given
+
+    def sample(self, requests: Any, settings: Any) -> Any:
+        return self.within.sample(requests, settings)
+
+
+def test_another_engine_samples_from_the_weights_of_each_step(world, tmp_path):
+    """The engine draws the same numbers, so the run is the one with the model's own sampling."""
+    more = ("--trl.num_iterations", "1", "--trl.save_steps", "100")
+    assert train(config(world, tmp_path / "own", "--model.sampler", "maxk", *more), print).finished
+    engine, seen = Mirror(world / "tiny"), []
+    asked = config(world, tmp_path / "other", "--model.sampler", "vllm", *more)
+    assert train(asked, print, engine, seen.append).finished
+    assert curve(tmp_path / "other", *KEPT) == curve(tmp_path / "own", *KEPT)
+    assert len(engine.given) == STEPS
+    assert len(set(engine.given)) > STEPS // 2  # a batch without rewards changes nothing
+    assert [type(trainer).__name__ for trainer in seen] == ["MaxKTrainer"]
+    for line in Run.open(tmp_path / "other").metrics()[:STEPS]:
+        assert line["seconds/loading"] > 0
+        assert line["seconds/sampling"] > 0
+
+
+def test_a_run_that_is_over_holds_no_memory(world, tmp_path):
+    """So that one process can make many, one after the other."""
+    alive = []
+    more = ("--trl.max_steps", "2", "--model.sampler", "vllm")
+
+    def remember(trainer: Any) -> None:
+        alive.extend(map(weakref.ref, (trainer, trainer.model)))
+
+    train(config(world, tmp_path / "run", *more), print, Mirror(world / "tiny"), remember)
+    gc.collect()
+    assert [each() for each in alive] == [None, None]
+
+
+def test_an_engine_that_cannot_be_is_refused(world, tmp_path):
+    lora, engine = ("--lora.r", "2"), ("--model.engine", "{batch = 8}")
+    with pytest.raises(ConfigError, match="has no adapters"):
+        train(config(world, tmp_path / "no", "--model.sampler", "vllm", *lora), print)
+    with pytest.raises(ConfigError, match=r'model\.engine goes with model\.sampler = "vllm"'):
+        train(config(world, tmp_path / "no", *engine), print)
 
 
 def test_a_finished_run_is_not_made_again_and_another_one_does_not_go_into_its_folder(

@@ -1,15 +1,17 @@
 """maxk's own sampling in the place of `model.generate`, for code that calls that: TRL's trainers.
 
-On a CPU it is several times as fast (docs/sampling.md).
+On a CPU it is several times as fast (docs/sampling.md). On a GPU it can be vLLM, with the weights
+of the model that is being trained.
 """
 
+from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from maxk.sample.base import Request, Settings
+from maxk.sample.base import Request, Sampler, Settings
 from maxk.sample.transformers_ import TransformersSampler
 
 _PLAIN: dict[str, Any] = {  # what `generate` may be asked for beside temperature, top_p and length
@@ -24,13 +26,21 @@ _PLAIN: dict[str, Any] = {  # what `generate` may be asked for beside temperatur
 }
 
 
-def replace_generate(model: Any, tokenizer: Any) -> None:
+def replace_generate(
+    model: Any,
+    tokenizer: Any,
+    sampler: Sampler | None = None,
+    before: Callable[[], None] | None = None,
+) -> None:
     """Give this model another `generate`: of left-padded prompts, with a generation_config.
 
     Equal prompts that follow each other are read once. Random numbers come from torch's generator,
     so that `set_seed` and a checkpoint's random state mean what they do with the other.
+
+    sampler: one that gives tokens, in the place of the model itself; its weights are its own.
+    before: called before every generation, to give them to it.
     """
-    sampler = TransformersSampler(model, tokenizer)
+    drawn = TransformersSampler(model, tokenizer) if sampler is None else sampler
 
     def generate(
         input_ids: Tensor,
@@ -47,9 +57,11 @@ def replace_generate(model: Any, tokenizer: Any) -> None:
             place: row
             for row, place in enumerate((r.problem, i) for r in requests for i in r.samples)
         }
+        if before is not None:
+            before()
         longest = generation_config.max_new_tokens
         out = input_ids.new_full((len(prompts), longest), tokenizer.pad_token_id)
-        for done in sampler.sample(requests, settings_of(generation_config)):
+        for done in drawn.sample(requests, settings_of(generation_config)):
             assert done.ids is not None
             out[places[done.problem, done.sample], : len(done.ids)] = out.new_tensor(done.ids)
         return torch.cat([input_ids, out], dim=1)

@@ -30,7 +30,7 @@ The verdicts of a part of the completions are the part of the same name. The ver
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -75,6 +75,7 @@ _TELLING = (
     *(Status.DID_NOT_COMPILE, Status.TIMEOUT, Status.MEMORY, Status.OUTPUT_LIMIT),
     *(Status.RUNTIME_ERROR, Status.WRONG_ANSWER, Status.PASSED),
 )
+_STORED = attrgetter("problem", "sample", "text", "tokens", "finish", "logprob", "entropy")
 _PART_BYTES = 2**28  # of tests in a part of the problems; some data sets have gigabytes
 
 
@@ -144,8 +145,7 @@ def _json(text: str) -> str:
 
 def completions_table(completions: Iterable[Completion]) -> pa.Table:
     """Completions as rows of their table."""
-    rows = (astuple(completion)[: len(COMPLETIONS)] for completion in completions)
-    columns = list(zip(*rows, strict=True))
+    columns = list(zip(*map(_STORED, completions), strict=True))
     arrays = [pa.array(c, f.type) for c, f in zip(columns, COMPLETIONS, strict=True)]
     return pa.Table.from_arrays(arrays, schema=COMPLETIONS)
 

@@ -25,6 +25,7 @@ from maxk.sample.models import adapter_of, unpack
 
 _ROWS = 1024  # sampled at a time
 _TOGETHER = 64  # samples of one request
+_UNDER_WAY = 4  # steps after which nothing is left of requests that have ended
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # of adapters, those that vLLM is built for
 
 
@@ -86,6 +87,20 @@ class VllmSampler:
         self.vllm: Any = importlib.import_module("vllm")
         self.llm = self.vllm.LLM(model=model, **chosen)
         self.tokenizer: Any = self.llm.get_tokenizer()
+
+    def load(self, weights: Iterable[tuple[str, Any]]) -> None:
+        """Sample from other weights from now on: names and tensors, as transformers has them.
+
+        They are copied into those that are there, whatever the dtype of either. What was read of
+        prompts with the old ones is forgotten. Not while something is being sampled.
+        """
+        pairs = list(weights)
+        self.llm.apply_model(lambda model: model.load_weights(iter(pairs)))
+        for _ in range(_UNDER_WAY):
+            if self.llm.reset_prefix_cache():
+                return
+            self.llm.llm_engine.step()
+        raise RuntimeError("vLLM still holds prompts as the old weights read them")
 
     def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
         """Every sample of every request, each with the others of its request."""
@@ -158,4 +173,5 @@ class VllmSampler:
                 len(ids),
                 "stop" if stopped else "length",
                 one.cumulative_logprob if self.logprobs else None,
+                ids=tuple(ids),
             )

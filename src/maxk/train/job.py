@@ -6,6 +6,7 @@ ends the run after the optimiser step at hand with a checkpoint.
 
 import dataclasses
 import difflib
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -27,6 +28,7 @@ from maxk.records import Problem
 from maxk.runs import Run, RunError, write_whole
 from maxk.sample.generate import replace_generate
 from maxk.sample.tables import write_problems
+from maxk.sample.vllm_ import VllmSampler
 from maxk.train.arithmetic import arithmetic
 from maxk.train.config import MaxKConfig
 from maxk.train.rollouts import forget
@@ -53,9 +55,20 @@ class Outcome:
     already: bool = False  # it had been finished before
 
 
-def train(config: TrainConfig, say: Callable[[str], None] = print) -> Outcome:
-    """Train as configured, from the start or from the last checkpoint."""
+def train(
+    config: TrainConfig,
+    say: Callable[[str], None] = print,
+    engine: VllmSampler | None = None,
+    prepare: Callable[[MaxKTrainer], None] | None = None,
+) -> Outcome:
+    """Train as configured, from the start or from the last checkpoint.
+
+    engine: for model.sampler = "vllm", one that is there already; starting it takes a minute, and
+    it can serve many runs. prepare: called with the trainer before it begins.
+    """
     args = trl_config(config)
+    if config.model.sampler == "vllm" and args.world_size > 1:
+        raise ConfigError('model.sampler = "vllm" is for one process; use trl.use_vllm')
     set_seed(args.seed)
     model = resolve(config.model.name)
     tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")
@@ -73,6 +86,9 @@ def train(config: TrainConfig, say: Callable[[str], None] = print) -> Outcome:
         {"prompt": prompt_of(problem, tokenizer), "problem": problem.id} for problem in problems
     ]
     with run.locked() if main else nullcontext(), verifier_of(config.reward) as verifier:
+        if config.model.sampler == "vllm" and engine is None:  # before the model takes its memory
+            os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # weights change hands
+            engine = VllmSampler(model, **config.model.engine)
         if main:
             write_problems(run, problems)
         trainer = MaxKTrainer(
@@ -86,7 +102,23 @@ def train(config: TrainConfig, say: Callable[[str], None] = print) -> Outcome:
         )
         if config.model.sampler == "maxk":
             replace_generate(trainer.accelerator.unwrap_model(trainer.model), tokenizer)
+        elif config.model.sampler == "vllm":
+            assert engine is not None
+            sample_with(engine, trainer, tokenizer)
+        if prepare is not None:
+            prepare(trainer)
         return carry_out(trainer, run, main, say)
+
+
+def sample_with(engine: VllmSampler, trainer: MaxKTrainer, tokenizer: Any) -> None:
+    """Have vLLM generate, every time with the weights as they are then."""
+    model = trainer.accelerator.unwrap_model(trainer.model)
+
+    def load() -> None:
+        with trainer.timed("loading"):
+            engine.load((name, weights.detach()) for name, weights in model.named_parameters())
+
+    replace_generate(model, tokenizer, engine, load)
 
 
 def carry_out(trainer: MaxKTrainer, run: Run, main: bool, say: Callable[[str], None]) -> Outcome:
@@ -125,8 +157,12 @@ def trl_config(config: TrainConfig) -> MaxKConfig:
             close = difflib.get_close_matches(key, known, 1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise ConfigError(f"trl.{key} is unknown to this version of TRL{hint}")
-    if config.model.sampler == "maxk" and config.trl.get("use_vllm"):
+    if config.model.sampler != "trl" and config.trl.get("use_vllm"):
         raise ConfigError('trl.use_vllm goes with model.sampler = "trl"')
+    if config.model.sampler == "vllm" and config.lora:
+        raise ConfigError('model.sampler = "vllm" has no adapters; use trl.use_vllm with [lora]')
+    if config.model.engine and config.model.sampler != "vllm":
+        raise ConfigError('model.engine goes with model.sampler = "vllm"')
     given: dict[str, Any] = DEFAULTS | config.trl
     if not torch.accelerator.is_available():
         given = {"bf16": False, "use_cpu": True} | given

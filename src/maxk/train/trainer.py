@@ -89,7 +89,7 @@ class MaxKTrainer(GRPOTrainer):
     # --- what TRL calls ----------------------------------------------------------------------
 
     def _generate(self, *args: Any, **kwargs: Any) -> Any:
-        with self._timed("sampling"):
+        with self.timed("sampling"):
             generated = super()._generate(*args, **kwargs)
         start_early(self._given_rewards, self._inputs, generated)
         return generated
@@ -97,7 +97,7 @@ class MaxKTrainer(GRPOTrainer):
     def _calculate_rewards(
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
     ) -> Tensor:
-        with self._timed("verifying"):
+        with self.timed("verifying"):
             rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         self._rewards_per_func = rewards
         if self._training():
@@ -153,7 +153,7 @@ class MaxKTrainer(GRPOTrainer):
         if self._weighed_at != self.state.global_step:
             self._weighed_at = self.state.global_step
             if self._method.off_policy and not self._live:
-                with self._timed("pre-pass"):
+                with self.timed("pre-pass"):
                     self._weigh_again()
             elif not self._method.off_policy and self._weighed_with != self._k():
                 self._write(self._columns(None))
@@ -209,7 +209,7 @@ class MaxKTrainer(GRPOTrainer):
         return logps, entropies if compute_entropy else None, None
 
     def training_step(self, *args: Any, **kwargs: Any) -> Any:
-        with self._timed("step"):
+        with self.timed("step"):
             loss = super().training_step(*args, **kwargs)
         if self.accelerator.sync_gradients:
             self._collect()
@@ -360,6 +360,9 @@ class MaxKTrainer(GRPOTrainer):
     def _note_seconds(self) -> None:
         seconds, self._seconds = self._seconds, defaultdict(float)
         parts = {name: seconds[name] for name in ("sampling", "verifying", "pre-pass")}
+        if "loading" in seconds:  # of weights into another sampler, within the sampling
+            parts["loading"] = seconds["loading"]
+            parts["sampling"] -= parts["loading"]
         parts["update"] = seconds["step"] - sum(parts.values())
         for name, value in parts.items():
             self._note(f"seconds/{name}", value)
@@ -373,7 +376,8 @@ class MaxKTrainer(GRPOTrainer):
                 shown[len(shown) - count + i] = weight
 
     @contextmanager
-    def _timed(self, phase: str) -> Iterator[None]:
+    def timed(self, phase: str) -> Iterator[None]:
+        """Count the time of this to a phase of the step, as `seconds/PHASE` in the metrics."""
         begun = time.perf_counter()
         try:
             yield

@@ -1,0 +1,65 @@
+"""Which problems of LeetCode and CodeContests are sampled: a rule, and the lists it gave in ids/.
+
+    python -m experiments.grid.choose_ids --data-dir DIR --model FOLDER
+
+All: the problem's own solution passes, and its prompt has at most 1,024 tokens of the model.
+LeetCode: the Easy ones, then the Medium ones ("Meidum" in the file too), each in the order of the
+file. CodeContests: by the letter of the problem in its contest, B before C, then the shorter
+statement first. Validation, for choosing settings: as LeetCode, but of the training file, and of
+prompts with more than 512 tokens, which no cell is trained on. 100 of each. No completion was
+looked at.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from maxk.data import load
+from maxk.data.prepare import token_counter
+from maxk.records import Problem
+
+HERE = Path(__file__).parent
+COUNT, LONGEST, TRAINED = 100, 1024, 512
+LEVELS = {"Easy": 0, "Medium": 1, "Meidum": 1, "Hard": 2}
+
+
+def leetcode(problems: list[Problem]) -> list[str]:
+    order = sorted(problems, key=lambda problem: LEVELS[problem.difficulty or "Hard"])  # is stable
+    return [problem.id for problem in order[:COUNT]]
+
+
+def code_contests(problems: list[Problem]) -> list[str]:
+    lettered = [p for p in problems if p.difficulty and len(p.difficulty) == 1]
+    order = sorted(lettered, key=lambda p: (p.difficulty, len(p.statement), p.id))
+    return [problem.id for problem in order[:COUNT]]
+
+
+def chosen(data: Path, tokenizer: Any) -> dict[str, list[str]]:
+    """The lists by the name of their file."""
+    count = token_counter(tokenizer)
+
+    def short(name: str, split: str, source: str, least: int = 0) -> list[Problem]:
+        return [p for p in load(name, split, data / source) if least < count(p) <= LONGEST]
+
+    return {
+        "validation.txt": leetcode(short("leetcode", "train", "leetcode", TRAINED)),
+        "leetcode-test.txt": leetcode(short("leetcode", "test", "leetcode")),
+        "code-contests.txt": code_contests(
+            short("code-contests", "train", "codecontests/codecontests_subset.jsonl.gz")
+        ),
+    }
+
+
+def main() -> None:
+    from transformers import AutoTokenizer
+
+    parser = argparse.ArgumentParser(description="choose the problems to sample")
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--model", required=True)
+    given = parser.parse_args()
+    for file, ids in chosen(given.data_dir, AutoTokenizer.from_pretrained(given.model)).items():
+        (HERE / "ids" / file).write_text("".join(f"{each}\n" for each in ids))
+
+
+if __name__ == "__main__":
+    main()

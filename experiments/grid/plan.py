@@ -1,0 +1,146 @@
+"""What there is to run, what it is measured on, and what that is likely to cost."""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from experiments.grid.results import Result, of_hardware
+from maxk.config import TrainConfig
+from maxk.sample import Settings
+
+HERE = Path(__file__).parent
+BASE = "base"  # the cell that is not trained
+
+
+@dataclass(frozen=True)
+class EvalSet:
+    """Problems to measure on. judged_on: the set whose samples are judged instead of new ones."""
+
+    name: str
+    data: str
+    split: str
+    source: str
+    problems: int
+    tokens: float = 0.0  # of a completion: a guess
+    ids: str | None = None  # the file with the chosen ones
+    judged_on: str | None = None
+    limit: int | None = None  # the first so many
+
+    @property
+    def size(self) -> int:
+        return self.problems if self.limit is None else min(self.problems, self.limit)
+
+    def chosen(self) -> list[str] | None:
+        return (HERE / "ids" / self.ids).read_text().split() if self.ids else None
+
+    def table(self) -> dict[str, Any]:
+        """As a run's configuration names it."""
+        return {"name": self.name, "split": self.split, "ids": self.ids, "limit": self.limit}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """grid.toml."""
+
+    model: str
+    n: int
+    entropy_samples: int
+    settings: Settings
+    engine: dict[str, Any]
+    side: dict[str, Any]
+    training_only: dict[str, Any]
+    sets: dict[str, EvalSet]
+    plans: dict[str, list[str]]
+    measured: dict[str, str]
+    prompts: dict[str, int]  # to train on, by data set
+    cost: dict[str, float]
+
+    def sets_of(self, cell: str) -> list[EvalSet]:
+        """What a cell is measured on."""
+        return [self.sets[name] for name in self.plans[self.measured[cell.split("-")[0]]]]
+
+    def limited(self, problems: int) -> "Grid":
+        """The first so many problems of each set."""
+        return replace(self, sets={k: replace(s, limit=problems) for k, s in self.sets.items()})
+
+
+def read_grid(file: Path = HERE / "grid.toml") -> Grid:
+    given = tomllib.loads(file.read_text())
+    given["settings"] = Settings(**given["settings"])
+    given["sets"] = {name: EvalSet(name, **each) for name, each in given["sets"].items()}
+    return Grid(**given)
+
+
+def cell_names() -> list[str]:
+    """All of them, the one without training first, then as README.md orders them."""
+    named = {path.stem for path in (HERE / "cells").glob("*.toml")}
+    order = (HERE / "order.txt").read_text().split()
+    if {BASE, *named} != set(order) or len(order) != len(set(order)):
+        odd = sorted({BASE, *named} ^ set(order)) or "one twice"
+        raise ValueError(f"order.txt and cells/ do not name the same cells: {odd}")
+    return order
+
+
+def matching(patterns: Iterable[str]) -> list[str]:
+    """The cells that any of the patterns means, most valuable first; ValueError for a vain one."""
+    names = cell_names()
+    found = [name for name in names if any(fnmatch(name, pattern) for pattern in patterns)]
+    for pattern in patterns:
+        if not any(fnmatch(name, pattern) for name in names):
+            raise ValueError(f"{pattern!r} means no cell; there are {', '.join(names)}")
+    return found
+
+
+# --- what it costs -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds, from what was measured on such a machine, or guessed."""
+
+    guess: Mapping[str, float]
+    earlier: tuple[Result, ...] = ()
+
+    def training(self, steps: int, updates: float, data: str) -> float:
+        """Of so many optimiser steps, of which `updates` go to a batch."""
+        batch, update = self.guess["batch"], self.guess["update"]
+        for result in self.earlier:  # the newest last
+            spent = result.per_step(data)
+            if spent is not None:
+                batch, update = spent
+        return self.guess["begin"] + steps * (update + batch / updates)
+
+    def sampling(self, each: EvalSet, completions: int) -> float:
+        """Of so many completions of a set, with what is left to judge at the end."""
+        if each.judged_on is not None:
+            return self.guess["judging"]
+        tokens, rate = each.tokens, self.guess["tokens_per_second"]
+        for result in self.earlier:
+            seen = result.sampled(each.name)
+            if seen is not None:
+                tokens, rate = seen
+        return completions * tokens / rate + self.guess["judging"]
+
+
+def costs_of(grid: Grid, earlier: Iterable[Result], gpus: list[str] | None) -> Costs:
+    """From results of a machine with these GPUs; None: with any."""
+    known = sorted(of_hardware(earlier, gpus), key=lambda result: result.time)
+    return Costs(grid.cost, tuple(known))
+
+
+def steps_of(config: TrainConfig, prompts: int) -> tuple[int, float]:
+    """Optimiser steps of a training, and how many of them go to one batch.
+
+    prompts: how many there are to train on, if the configuration does not say.
+    """
+    trl = config.trl
+    prompts = min(prompts, config.data.limit or prompts)
+    updates = trl["num_iterations"]
+    if (most := trl.get("max_steps", -1)) > 0:
+        return most, updates
+    size = trl["per_device_train_batch_size"] * trl["gradient_accumulation_steps"]
+    batches = prompts // (size // trl["num_generations"])
+    return trl["num_train_epochs"] * batches * updates, updates

@@ -1,0 +1,420 @@
+"""Run cells of the grid within a budget of time; the same command goes on. README.md has the plan.
+
+    python -m experiments.grid.run 'mbpp-*' --budget 1500 --model FOLDER --data-dir DIR
+
+One engine serves all cells. A stage that is done is not repeated, one that was cut off goes on from
+its files in --work, and a cell whose results are in --have or --results is passed over. Exit
+status: 0 if all is done, 3 if the budget ended before, 1 if a cell went wrong.
+"""
+
+import argparse
+import os
+import secrets
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+for _name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):  # one process, whatever started it
+    os.environ.pop(_name, None)
+os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # weights go into the engine directly
+
+from experiments.grid.engines import TransformersEngine, VllmEngine  # noqa: E402
+from experiments.grid.gpu import GpuWatch  # noqa: E402
+from experiments.grid.plan import (  # noqa: E402
+    BASE,
+    HERE,
+    Costs,
+    EvalSet,
+    costs_of,
+    matching,
+    read_grid,
+    steps_of,
+)
+from experiments.grid.pool import Pool, PooledEngine  # noqa: E402
+from experiments.grid.results import (  # noqa: E402
+    Result,
+    collect,
+    pack,
+    read_results,
+    training_of,
+)
+from experiments.grid.sets import Sets  # noqa: E402
+from experiments.grid.stages import Cell, OutOfTime, Site, free_memory  # noqa: E402
+from maxk.runs import environment  # noqa: E402
+from maxk.verify import Limits  # noqa: E402
+
+MORE, FAILED = 3, 1  # exit status: the budget ended; a cell went wrong
+TO_SAVE = 20.0  # seconds to write a checkpoint of a training that is cut off
+SMOKE = {"cells": ("base", "mbpp-grpo", "mbpp-off-policy-exact"), "problems": 16, "n": 8}
+SMOKE_OVERRIDES = ("--trl.max_steps", "4", "--data.limit", "64")
+
+
+def arguments(given: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description="run cells of the grid; the same command goes on",
+        epilog="after --: keys of all cells, as in --trl.beta 0.02",
+    )
+    parser.add_argument("cells", nargs="*", default=["*"], help="names or patterns; all: '*'")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--budget", type=float, default=float("inf"), help="seconds for all of it")
+    parser.add_argument(
+        "--later", type=float, default=0.0, help="seconds that this machine will be there after it"
+    )
+    parser.add_argument("--work", type=Path, default=Path("out/grid"), help="weights and samples")
+    parser.add_argument("--results", type=Path, default=Path("out/grid-results"))
+    parser.add_argument("--have", type=Path, default=HERE / "results", help="earlier results")
+    parser.add_argument("--pack", type=Path, help="all of --results in one file, after each stage")
+    parser.add_argument("--data-dir", type=Path, default=Path("data"))
+    parser.add_argument("--model", default=None, help="folder of the base model")
+    parser.add_argument("--engine", choices=("vllm", "transformers"), default="vllm")
+    parser.add_argument("--side-engines", type=int, default=0, help="more engines, to measure with")
+    parser.add_argument(
+        "--overlap",
+        action="store_true",
+        help="with --side-engines: train a cell while one is measured",
+    )
+    parser.add_argument("--engine-option", nargs=2, action="append", default=[], metavar="X")
+    parser.add_argument("--n", type=int, help="samples of a problem; default: as grid.toml says")
+    parser.add_argument("--sets", nargs="+", help="evaluation sets; default: those of the cell")
+    parser.add_argument("--limit", type=int, help="the first so many problems of each set")
+    parser.add_argument("--judges", type=int, help="programs judged at once; default: 2 per core")
+    parser.add_argument(
+        "--cpu-seconds", type=float, default=Limits.cpu_seconds, help="of a test in evaluation"
+    )
+    parser.add_argument("--tag", default="", help="for the names of cells with other keys")
+    parser.add_argument("--note", default="", help="for the results, such as a commit")
+    parser.add_argument("--list", action="store_true", help="say what there is to do, and no more")
+    parser.add_argument("--smoke", action="store_true", help="all stages of a few cells, tiny")
+    parser.add_argument("--grid", type=Path, default=HERE / "grid.toml", help=argparse.SUPPRESS)
+    words = list(sys.argv[1:] if given is None else given)
+    cut = words.index("--") if "--" in words else len(words)
+    parsed = parser.parse_args(words[:cut])
+    parsed.overrides = tuple(words[cut + 1 :])
+    if parsed.overrides and not parsed.tag and not parsed.smoke:
+        parser.error("cells with other keys need a --tag, or their results would be mixed up")
+    if parsed.overlap and not parsed.side_engines:
+        parser.error(
+            "--overlap needs --side-engines: the engine that trains cannot measure meanwhile"
+        )
+    if parsed.smoke:
+        parsed.cells = SMOKE["cells"] if parsed.cells == ["*"] else parsed.cells
+        parsed.n, parsed.limit = parsed.n or SMOKE["n"], parsed.limit or SMOKE["problems"]
+        parsed.overrides = (*SMOKE_OVERRIDES, *parsed.overrides)
+        parsed.work, parsed.have = parsed.work / "smoke", parsed.work / "smoke"
+        parsed.results = parsed.results / "smoke"
+    return parsed
+
+
+class Runner:
+    """The cells that were asked for, one after the other."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given, self.begun = given, time.monotonic()
+        grid = read_grid(given.grid)
+        self.grid = grid if given.limit is None else grid.limited(given.limit)
+        self.n: int = given.n or self.grid.n
+        self.asked = [
+            (name, seed)
+            for seed in given.seeds
+            for name in matching(given.cells)
+            if name != BASE or seed == given.seeds[0]
+        ]
+        self.gpus: list[str] | None = None  # of this machine, once it is known
+        self.pool: Pool | None = None
+        self.sets: Sets | None = None
+        self.started = 0.0  # seconds until the engine was there
+        self.pending: tuple[Cell, Future[None]] | None = None  # what is being measured
+        self.saving = threading.Lock()
+        self.failed: list[str] = []
+
+    def deadline(self) -> float:
+        return self.begun + self.given.budget
+
+    def sets_of(self, name: str) -> list[EvalSet]:
+        if self.given.sets is None:
+            return self.grid.sets_of(name)
+        return [self.grid.sets[each] for each in self.given.sets]
+
+    def done(self, cell: Cell, results: Sequence[Result]) -> bool:
+        wanted = [each.name for each in self.sets_of(cell.name)]
+        return any(r.name == cell.full_name and r.has(wanted, self.n) for r in results)
+
+    def to_train(self, cell: Cell, costs: Costs) -> float:
+        """Seconds of training that are left of a cell, as far as one can say."""
+        if cell.trained():
+            return 0.0
+        config = cell.config()
+        data = config.data.name
+        steps, updates = steps_of(config, self.grid.prompts[data])
+        begun = training_of(cell.folder / "train")
+        there = max((begun or {"metrics": {}})["metrics"].get("step", [0]), default=0)
+        return costs.training(max(steps - there, 0), updates, data)
+
+    def to_measure(self, cell: Cell, costs: Costs) -> float:
+        """And of sampling and judging."""
+        return sum(
+            costs.sampling(each, max(cell.missing(each, self.n), 0))
+            for each in self.sets_of(cell.name)
+            if not cell.measured(each, self.n)
+        )
+
+    def results(self) -> list[Result]:
+        return read_results(self.given.have, self.given.results)
+
+    # --- the work ----------------------------------------------------------------------------
+
+    def list(self) -> int:
+        """What there is to do."""
+        site = self.site(TransformersEngine(), GpuWatch(("no-gpu",)))
+        results = self.results()
+        costs, total = costs_of(self.grid, results, None), 0.0
+        for name, seed in self.asked:
+            cell = Cell(site, name, seed, self.given.tag)
+            if self.done(cell, results):
+                print(f"{cell.full_name:<40} done")
+                continue
+            total += (need := self.to_train(cell, costs) + self.to_measure(cell, costs))
+            print(f"{cell.full_name:<40} {need / 60:6.1f} min")
+        print(f"{'all':<40} {total / 60:6.1f} min, and {self.grid.cost['start']:.0f} s a start")
+        return 0
+
+    def run(self) -> int:
+        results = self.results()
+        nothing = self.site(TransformersEngine(), GpuWatch(("no-gpu",)))
+        open_ = [
+            (name, seed)
+            for name, seed in self.asked
+            if not self.done(Cell(nothing, name, seed, self.given.tag), results)
+        ]
+        print(f"{len(open_)} of {len(self.asked)} cells to do", flush=True)
+        if not open_:
+            return 0
+        gpu = GpuWatch()
+        try:
+            site = self.start(gpu)
+            with self.measuring_thread(site):
+                for name, seed in open_:
+                    cell = Cell(site, name, seed, self.given.tag)
+                    self.guarded(cell, self.attempt)
+        except OutOfTime:
+            pass
+        finally:
+            gpu.stop()
+            if self.sets is not None:
+                self.sets.stop()
+            if self.pool is not None:
+                self.pool.stop()
+        results = self.results()
+        cells = [Cell(nothing, name, seed, self.given.tag) for name, seed in open_]
+        left = [cell.full_name for cell in cells if not self.done(cell, results)]
+        if left:
+            print(f"not done: {', '.join(left)}", flush=True)
+        if self.failed:
+            print(f"failed: {', '.join(self.failed)}", flush=True)
+        return FAILED if self.failed else MORE if left else 0
+
+    def guarded(self, cell: Cell, action: Callable[[Cell], None]) -> None:
+        """Do something with a cell; if it goes wrong, the others still have their turn."""
+        try:
+            action(cell)
+        except OutOfTime:
+            raise
+        except Exception:
+            traceback.print_exc()
+            self.failed.append(cell.full_name)
+        free_memory()
+
+    @contextmanager
+    def measuring_thread(self, site: Site) -> Iterator[None]:
+        """Where a cell is measured while the next is trained."""
+        with ThreadPoolExecutor(1) as self.measuring:
+            try:
+                yield
+                self.wait()
+            except BaseException:
+                site.stopped.set()
+                raise
+
+    def wait(self) -> None:
+        """For the cell that is being measured."""
+        pending, self.pending = self.pending, None
+        if pending is not None:
+            pending[1].result()
+
+    def site(self, engine: TransformersEngine, gpu: GpuWatch) -> Site:
+        given = self.given
+        sets = Sets(self.grid, given.data_dir, given.work)
+        model = given.model or self.grid.model
+        deadline = self.deadline()
+        return Site(
+            *(self.grid, sets, engine, model, given.data_dir, given.work, deadline, gpu),
+            given.overrides,
+            lambda text: print(f"[{time.monotonic() - self.begun:6.0f} s] {text}", flush=True),
+            given.judges,
+            Limits(cpu_seconds=given.cpu_seconds),
+        )
+
+    def start(self, gpu: GpuWatch) -> Site:
+        """The engine, with the answers of MBPP+ being prepared meanwhile."""
+        site = self.site(TransformersEngine(), gpu)
+        self.sets = site.sets
+        if any(each.judged_on for name, _ in self.asked for each in self.sets_of(name)):
+            site.sets.ask_beside()
+        main: VllmEngine | TransformersEngine = TransformersEngine()
+        if self.given.engine == "vllm":
+            main = VllmEngine(site.model, self.engine_options())
+        site = replace(site, engine=main)
+        if self.given.side_engines:  # after the engine, which measures what memory is free
+            options = self.grid.engine | self.grid.side
+            self.pool = Pool(main.kind, self.given.side_engines, site.model, options)
+            site = replace(site, engine=PooledEngine(main, self.pool))
+        gpus = self.gpus = environment()["gpus"]
+        site.say(f"engine {site.engine.kind} is there; {', '.join(gpus) or 'no GPU'}")
+        self.started = time.monotonic() - self.begun
+        return site
+
+    def engine_options(self) -> dict[str, Any]:
+        """Of the engine that training uses; with side engines that is all it does."""
+        options = self.grid.engine | (self.grid.training_only if self.given.side_engines else {})
+        return options | {name: number(value) for name, value in self.given.engine_option}
+
+    def attempt(self, cell: Cell) -> None:
+        """Do a cell if there is time for it."""
+        costs = costs_of(self.grid, self.results(), self.gpus)
+        ahead = 0.0  # of the cell before, which is still being measured
+        if self.pending is not None and not self.pending[1].done():
+            ahead = self.to_measure(self.pending[0], costs)
+        need = max(self.to_train(cell, costs), ahead) + self.to_measure(cell, costs)
+        left = cell.site.left()
+        if need > left + self.given.later:
+            cell.site.say(f"{cell.full_name} needs {need:.0f} s of {left:.0f} s: not begun")
+            return
+        cell.site.say(f"{cell.full_name} will need about {need:.0f} s")
+        if not cell.trained():
+            try:
+                with self.stopped_in_time(cell):
+                    cell.train()
+            finally:
+                self.save(cell)
+        self.wait()
+        if self.given.overlap:
+            self.pending = cell, self.measuring.submit(self.guarded, cell, self.measure)
+        else:
+            self.measure(cell)
+
+    def measure(self, cell: Cell) -> None:
+        """Sample and judge a cell that is trained."""
+        try:
+            for each in self.sets_of(cell.name):
+                if cell.measured(each, self.n):
+                    continue
+                if cell.site.left() < 0:
+                    raise OutOfTime
+                if each.judged_on is not None:
+                    cell.judge_beside(each, self.n)
+                else:
+                    cell.sample(each, self.n)
+                    if self.given.smoke:
+                        self.check_weights(cell)
+                    self.save(cell)
+            for each in self.sets_of(cell.name)[:1]:
+                cell.entropies(each)
+            cell.wait_for_judges()
+        finally:
+            cell.stop_judges()
+            self.save(cell)
+
+    @contextmanager
+    def stopped_in_time(self, cell: Cell) -> Iterator[None]:
+        """A training that would outlast the budget is stopped, with a checkpoint."""
+        if cell.site.left() == float("inf"):
+            yield
+            return
+        timer = threading.Timer(
+            max(cell.site.left() - TO_SAVE, 0.0), os.kill, (os.getpid(), signal.SIGTERM)
+        )
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def save(self, cell: Cell) -> None:
+        """Results as far as they are."""
+        if not cell.folder.exists():
+            return
+        identity = cell.folder / "id"
+        if not identity.exists():
+            identity.write_text(secrets.token_hex(8))
+        about: dict[str, Any] = {
+            "cell": cell.name,
+            "seed": cell.seed,
+            "tag": self.given.tag,
+            "id": identity.read_text(),  # of this training: its weights are no other's
+            "engine": cell.site.engine.kind,
+            "engine_options": self.engine_options() if cell.site.engine.kind == "vllm" else {},
+            "side_engines": self.given.side_engines,
+            "overlap": self.given.overlap,
+            "note": self.given.note,
+            "limits": asdict(cell.site.limits),
+            "engine_start_seconds": round(self.started, 1),
+            "environment": environment(),
+        }
+        names = [each.name for each in self.sets_of(cell.name)]
+        with self.saving:
+            collect(cell.folder, self.given.results, about, names)
+            if self.given.pack is not None:
+                pack(self.given.results, self.given.pack)
+
+    def check_weights(self, cell: Cell) -> None:
+        """The engine holds what was trained, and that is not what it was trained from."""
+        if isinstance(cell.site.engine, TransformersEngine) or cell.site.engine.vllm is None:
+            return
+        gap = cell.site.engine.difference(cell.model)
+        if gap != 0:
+            raise AssertionError(f"the engine's weights are up to {gap} from those of {cell.model}")
+        moved = cell.site.engine.difference(cell.site.model)
+        if cell.name != BASE and moved == 0:
+            raise AssertionError(f"{cell.full_name} has the weights that it was trained from")
+        cell.site.say(f"{cell.full_name}: engine and model agree; moved by up to {moved:.2g}")
+
+
+def number(text: str) -> Any:
+    """
+    >>> number("0.25"), number("4096"), number("auto")
+    (0.25, 4096, 'auto')
+    """
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def out_of_time(*_: object) -> None:
+    raise OutOfTime
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    runner = Runner(arguments(given))
+    if runner.given.list:
+        return runner.list()
+    before = signal.signal(signal.SIGTERM, out_of_time)
+    try:
+        return runner.run()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

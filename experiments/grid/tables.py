@@ -1,0 +1,399 @@
+"""Tables and figures' data from results: `python -m experiments.grid.tables` prints them.
+
+    --fill docs/results.md     put each table between its marks, <!-- NAME --> and <!-- end NAME -->
+    --unpack DIR               folders for `maxk compare`, `maxk evaluate` and `maxk report` instead
+
+Means, ranks, stars, intervals and tests are those of `maxk.evaluate`, as in `maxk compare`. A
+method with several seeds counts with its mean over them, problem by problem.
+"""
+
+import argparse
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from experiments.grid.make_cells import METHODS
+from experiments.grid.plan import BASE, HERE
+from experiments.grid.results import Result, read_results, unpack
+from maxk.evaluate import differences, ranked, scores
+from maxk.evaluate.paper import tables as paper_tables
+from maxk.evaluate.samples import Metric
+from maxk.evaluate.tables import SIGNIFICANT, Table, markdown
+
+SETS = ("mbpp", "mbpp-plus", "humaneval", "leetcode", "code-contests")
+OURS = ("bon-centered", "off-policy-exact")
+KS = (1, 2, 4, 8, 16, 32, 64, 128)
+Column = tuple[str, Metric, int]  # set, metric, k
+ENTROPY_EDGES = np.round(np.arange(0, 1.55, 0.05), 2)
+
+
+class Data:
+    """All results, by cell and set."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cells: dict[str, list[Result]] = defaultdict(list)
+        for result in read_results(folder):
+            self.cells[result.about["cell"] + result.about["tag"]].append(result)
+
+    @cached_property
+    def rows(self) -> dict[str, dict[str, list[dict[str, Any]]]]:
+        """By result and set."""
+        found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        for results in self.cells.values():
+            for result in results:
+                by_set: dict[str, list[dict[str, Any]]] = defaultdict(list)
+                for row in pq.read_table(self.folder / f"{result.name}.parquet").to_pylist():
+                    by_set[row["set"]].append(row)
+                found[result.name] = by_set
+        return found
+
+    def results(self, cell: str, name: str, k: int = 1) -> list[Result]:
+        """Those of a cell that are measured on a set with at least k samples."""
+        return [r for r in self.cells.get(cell, []) if name in r.sets and r.sets[name]["n"] >= k]
+
+    def has(self, cell: str, name: str, k: int = 1) -> bool:
+        return bool(self.results(cell, name, k))
+
+    def scores(self, cell: str, name: str, ks: Sequence[int], metric: Metric) -> np.ndarray:
+        """[problems, ks], the mean over seeds; problems by id."""
+        each = []
+        for result in self.results(cell, name, max(ks)):
+            rows = sorted(self.rows[result.name][name], key=lambda row: row["problem"])
+            each.append(scores([row["reward"] for row in rows], ks, metric))
+        return np.mean(each, axis=0)
+
+    def entropies(self, cell: str, name: str) -> np.ndarray:
+        """Of completions, where they were computed."""
+        rows = [r for each in self.results(cell, name) for r in self.rows[each.name][name]]
+        values = np.concatenate([np.asarray(row["entropy"], float) for row in rows])
+        return values[~np.isnan(values)]
+
+
+def across(data: Data, cells: dict[str, str], columns: Sequence[Column], caption: str) -> str:
+    """A table with a column per set, metric and k.
+
+    Columns that the base model has no samples for are left out, then rows that lack a column.
+    """
+    columns = [(name, metric, k) for name, metric, k in columns if data.has(BASE, name, k)]
+    present = {
+        row: cell
+        for row, cell in cells.items()
+        if all(data.has(cell, name, k) for name, _, k in columns)
+    }
+    if not columns or len(present) < 2:
+        return ""
+    sets = {name for name, _, _ in columns}
+    metrics = {(metric, k) for _, metric, k in columns}
+    made = {}
+    for name, metric, k in columns:
+        header = " ".join([name] * (len(sets) > 1) + [f"{metric}@{k}"] * (len(metrics) > 1))
+        made[header or f"{metric}@{k}"] = {
+            row: data.scores(cell, name, [k], metric)[:, 0] for row, cell in present.items()
+        }
+    seeds = sorted(
+        {len(data.results(c, name, k)) for c in present.values() for name, _, k in columns}
+    )
+    note = f"{caption}; seeds: {', '.join(map(str, seeds))}"
+    return captioned(ranked(made, note))
+
+
+def captioned(table: Table) -> str:
+    return f"{table.caption}\n\n{markdown(table, intervals=True)}"
+
+
+def methods(kind: str) -> dict[str, str]:
+    return {"base": BASE, **{method: f"{kind}-{method}" for method in METHODS}}
+
+
+def main_table(data: Data, kind: str, metric: Metric, k: int) -> str:
+    columns: list[Column] = [(name, metric, k) for name in SETS]
+    return across(data, methods(kind), columns, f"{metric}@{k}, trained as {kind}-*")
+
+
+def curves(data: Data, kind: str, name: str, metric: Metric) -> str:
+    """Tables 5 to 14 of the paper: one set, every k."""
+    return across(
+        data, methods(kind), [(name, metric, k) for k in KS], f"{name}, trained as {kind}-*"
+    )
+
+
+def beside_paper(number: str, ours: str) -> str:
+    return f"{ours}\n\n{captioned(paper_tables()[number].table())}" if ours else ""
+
+
+def table1(data: Data) -> str:
+    rows = {"base": BASE, "continuous reward": "mbpp-grpo", "binary reward": "table1-binary"}
+    columns: list[Column] = [(name, "pass", k) for name in ("mbpp", "humaneval") for k in (1, 128)]
+    return across(data, rows, columns, "GRPO, the reward continuous and binary")
+
+
+def table4(data: Data) -> str:
+    rows = {
+        "base": BASE,
+        "one epoch": "table4-1x1",
+        "four epochs": "table4-4x1",
+        "PPO=3, one epoch": "table4-1x3",
+        "PPO=3, four epochs": "mbpp-grpo",
+    }
+    columns: list[Column] = [(name, "max", k) for name in ("mbpp", "humaneval") for k in (1, 128)]
+    return across(data, rows, columns, "GRPO trained for longer")
+
+
+def k_table(data: Data) -> str:
+    rows = {"base": BASE}
+    for label, own, method in (
+        ("loo", "k-loo", "bon-loo"),
+        ("centered", "k-centered", "bon-centered"),
+    ):
+        for k in (2, 4, 6, 8):
+            rows[f"bon-{label}, k = {k}"] = f"mbpp-{method}" if k == 4 else f"{own}-{k}"
+    columns: list[Column] = [("mbpp", "max", k) for k in (1, 8, 32, 128)]
+    return across(data, rows, columns, "the k of training, on MBPP test")
+
+
+DRIFT = (
+    "grpo",
+    "bon-centered",
+    "off-policy",
+    "off-policy-exact",
+    "off-policy-open",
+    "off-policy-exact-open",
+)
+
+
+def drift_table(data: Data) -> str:
+    rows = {"base": BASE, **{name: f"drift-{name}" for name in DRIFT}}
+    columns: list[Column] = [(name, "max", k) for name in ("mbpp", "humaneval") for k in (1, 128)]
+    return across(data, rows, columns, "8 updates a batch, learning rate 2e-5")
+
+
+def drift_by_iteration(data: Data) -> str:
+    """How far completions are from the policy that sampled them, by PPO iteration."""
+    kinds = [name for name in data.cells if data.cells[name][0].about["train"] is not None]
+    lines = []
+    for cell in sorted(kinds):
+        logged = [result.about["train"]["metrics"] for result in data.cells[cell]]
+        iterations = sum(f"drift/iteration_{i}/mean" in logged[0] for i in range(1, 20))
+        if not iterations:
+            continue
+        cells = [metric_mean(logged, f"drift/iteration_{i + 1}/mean") for i in range(iterations)]
+        extra = [metric_mean(logged, f"ratio/{name}") for name in ("effective", "gated", "clamped")]
+        lines.append([cell, *(cells + [None] * 8)[:8], *extra])
+    if not lines:
+        return ""
+    head = ["cell", *(f"iteration {i}" for i in range(1, 9)), "effective", "gated", "clamped"]
+    return pipes(head, lines)
+
+
+def metric_mean(logged: list[dict[str, list[Any]]], key: str) -> float | None:
+    values = [x for each in logged for x in each.get(key, []) if x is not None]
+    return float(np.mean(values)) if values else None
+
+
+def profile(data: Data) -> str:
+    """Where the seconds of training went, and how busy the GPU was."""
+    lines = []
+    parts = ("sampling", "loading", "verifying", "pre-pass", "update")
+    for cell in sorted(data.cells):
+        for result in data.cells[cell]:
+            trained = result.about["train"]
+            stages = [s for s in result.about["stages"] if s["stage"] == "train"]
+            if trained is None or not stages:
+                continue
+            metrics = trained["metrics"]
+            spent = [sum(x or 0 for x in metrics.get(f"seconds/{part}", [])) for part in parts]
+            whole = sum(spent) or 1.0
+            busy = [s["gpu"]["busy_percent"] for s in stages if s["gpu"]]
+            wall = sum(s["seconds"] for s in stages)
+            steps = len(metrics.get("step", []))
+            shares = [f"{100 * each / whole:.1f} %" for each in spent]
+            gpu = f"{np.mean(busy):.0f} %" if busy else None
+            lines.append([result.name, steps, f"{wall:.0f}", *shares, gpu])
+    head = ["cell", "steps", "seconds", *parts, "GPU busy"]
+    return pipes(head, lines) if lines else ""
+
+
+def sampling_profile(data: Data) -> str:
+    """Tokens a second in evaluation, what was waited for judging, and how busy the GPU was."""
+    lines = []
+    for cell in sorted(data.cells):
+        for result in data.cells[cell]:
+            for stage in result.about["stages"]:
+                name = stage["stage"]
+                if not name.startswith("sample ") or not stage.get("tokens"):
+                    continue
+                waited = stage.get("waited_for_judges")
+                lines.append(
+                    [
+                        *(result.name, name.removeprefix("sample "), stage["new"]),
+                        f"{stage['tokens'] / 1e6:.2f} M",
+                        f"{stage['seconds']:.0f}",
+                        f"{stage['tokens'] / max(stage['seconds'], 1e-9):,.0f}",
+                        None if waited is None else f"{waited:.1f}",
+                        f"{stage['gpu']['busy_percent']:.0f} %" if stage["gpu"] else None,
+                    ]
+                )
+    head = ["cell", "set", "completions", "tokens", "seconds", "tokens/s", "waited for judges"]
+    return pipes([*head, "GPU busy"], lines) if lines else ""
+
+
+def goal(data: Data) -> str:
+    """Our methods against the best of the paper's, at the largest k up to 128 that all have."""
+    lines = []
+    for name in SETS:
+        theirs = [m for m in METHODS if m not in OURS and data.has(f"mbpp-{m}", name)]
+        ours = [m for m in OURS if data.has(f"mbpp-{m}", name)]
+        if not theirs or not ours or not data.has(BASE, name):
+            continue
+        cells = {m: f"mbpp-{m}" for m in (*theirs, *ours)} | {"base": BASE}
+        ks = [k for k in KS if all(data.has(cell, name, k) for cell in cells.values())]
+        found = {m: data.scores(cell, name, ks, "max") for m, cell in cells.items()}
+        best = max(theirs, key=lambda m: found[m][:, -1].mean())
+        for method in ours:
+            (gap,) = differences(found[method][:, -1:], found[best][:, -1:])
+            below = [
+                k
+                for i, k in enumerate(ks)
+                if found[method][:, i].mean() < found["base"][:, i].mean()
+            ]
+            first = (
+                found[method][:, 0].mean() - found["grpo"][:, 0].mean() if "grpo" in found else None
+            )
+            lines.append(
+                [
+                    *(name, method, best, ks[-1]),
+                    f"{gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})",
+                    f"{gap.p:.3g}{' *' if gap.p < SIGNIFICANT and gap.value > 0 else ''}",
+                    ", ".join(map(str, below)) or "none",
+                    None if first is None else f"{first:+.3f}",
+                ]
+            )
+    head = ["set", "ours", "best of the paper's", "k", "difference in max@k", "p"]
+    return pipes([*head, "k below base", "max@1 over GRPO"], lines) if lines else ""
+
+
+def figure1(data: Data) -> str:
+    """max@k and pass@k on MBPP test before and after GRPO."""
+    rows = {
+        "before": BASE,
+        "after GRPO": "mbpp-grpo",
+        "after off-policy-exact": "mbpp-off-policy-exact",
+    }
+    tables = []
+    metrics: tuple[Metric, ...] = ("pass", "max")
+    for metric in metrics:
+        columns: list[Column] = [("mbpp", metric, k) for k in KS]
+        tables.append(across(data, rows, columns, f"{metric}@k on MBPP test"))
+    return "\n\n".join(filter(None, tables))
+
+
+def figure2(data: Data) -> str:
+    """The distribution of the entropy of completions, as shares of all."""
+    rows = {"before": BASE, "after GRPO": "mbpp-grpo"}
+    rows |= {m: f"mbpp-{m}" for m in ("bon-mean", "bon-centered", "off-policy-exact")}
+    rows = {row: cell for row, cell in rows.items() if data.has(cell, "mbpp")}
+    lines = []
+    for row, cell in rows.items():
+        values = data.entropies(cell, "mbpp")
+        if len(values):
+            shares = np.histogram(np.minimum(values, ENTROPY_EDGES[-1]), ENTROPY_EDGES)[0] / len(
+                values
+            )
+            marks = np.percentile(values, (25, 50, 75))
+            lines.append(
+                [row, len(values), float(values.mean()), *map(float, marks), *map(float, shares)]
+            )
+    edges = [f"{low:.2f}" for low in ENTROPY_EDGES[:-1]]
+    return (
+        pipes(["", "completions", "mean", "25 %", "50 %", "75 %", *edges], lines) if lines else ""
+    )
+
+
+def pipes(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
+    """A Markdown table of anything."""
+
+    def text(value: Any) -> str:
+        if value is None:
+            return ""
+        return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+    rows = [list(head), ["--"] * len(head), *([text(v) for v in line] for line in lines)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def blocks() -> dict[str, Callable[[Data], str]]:
+    """Every table by name."""
+    made: dict[str, Callable[[Data], str]] = {
+        "goal": goal,
+        "main-128": lambda data: beside_paper("2", main_table(data, "mbpp", "max", 128)),
+        "main-1": lambda data: beside_paper("3", main_table(data, "mbpp", "max", 1)),
+        "main-256": lambda data: main_table(data, "mbpp", "max", 256),
+        "table1": lambda data: beside_paper("1", table1(data)),
+        "table4": lambda data: beside_paper("4", table4(data)),
+        "k": k_table,
+        "drift": drift_table,
+        "drift-by-iteration": drift_by_iteration,
+        "figure1": figure1,
+        "figure2": figure2,
+        "profile": profile,
+        "sampling": sampling_profile,
+    }
+    for kind in ("leetcode", "paper"):
+        for k in (1, 128):
+            made[f"{kind}-{k}"] = lambda data, kind=kind, k=k: main_table(data, kind, "max", k)
+    for name in SETS:
+        for metric in ("max", "pass"):
+            made[f"{metric}-{name}"] = lambda data, name=name, metric=metric: curves(
+                data, "mbpp", name, metric
+            )
+    return made
+
+
+def fill(text: str, made: dict[str, str]) -> str:
+    """A page with the tables between their marks; ValueError for a mark that means none."""
+
+    def one(found: re.Match[str]) -> str:
+        name = found[1]
+        if name not in made:
+            raise ValueError(f"<!-- {name} --> means no table; there are {', '.join(made)}")
+        return f"<!-- {name} -->\n{made[name] or 'no data yet'}\n<!-- end {name} -->"
+
+    return re.sub(r"<!-- ([\w-]+) -->\n.*?<!-- end \1 -->", one, text, flags=re.DOTALL)
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="tables from results")
+    parser.add_argument("--results", type=Path, default=HERE / "results")
+    parser.add_argument("--only", nargs="+", help="names of tables")
+    parser.add_argument("--fill", type=Path)
+    parser.add_argument("--unpack", type=Path)
+    asked = parser.parse_args(given)
+    if asked.unpack is not None:
+        for folder in unpack(asked.results, asked.unpack):
+            print(folder)
+        return 0
+    data = Data(asked.results)
+    known = blocks()
+    if unknown := set(asked.only or ()) - set(known):
+        parser.error(f"no table {', '.join(unknown)}; there are {', '.join(known)}")
+    made = {
+        name: make(data) for name, make in known.items() if not asked.only or name in asked.only
+    }
+    if asked.fill is not None:
+        asked.fill.write_text(fill(asked.fill.read_text(), made))
+        return 0
+    for name, text in made.items():
+        print(f"<!-- {name} -->\n{text or 'no data yet'}\n<!-- end {name} -->\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""The committed cells: made from their table, valid for `maxk train`, alike but in one thing."""
+
+import doctest
+import importlib
+import os
+from pathlib import Path
+
+import pytest
+
+from experiments.grid.make_cells import METHODS, cells, text_of
+from experiments.grid.plan import BASE, HERE, cell_names, matching, read_grid, steps_of
+from maxk.config import read_config
+from maxk.data import load
+from maxk.train.job import trl_config
+
+FOLDER = os.environ.get("MAXK_REAL_DATA")
+
+
+def test_the_files_are_what_the_table_makes():
+    made = {name: text_of(cell) for name, cell in cells().items()}
+    there = {path.stem: path.read_text() for path in (HERE / "cells").glob("*.toml")}
+    assert there == made
+
+
+@pytest.mark.parametrize("name", sorted(cells()))
+def test_a_cell_is_a_configuration_that_trl_takes(name):
+    config = read_config(HERE / "cells" / f"{name}.toml", ["--trl.bf16", "false"])
+    args = trl_config(config)
+    assert (args.method, args.k) == (config.method.name, config.method.k)
+    assert args.generation_batch_size == 256
+    assert args.steps_per_generation == args.gradient_accumulation_steps
+
+
+def test_the_methods_of_a_kind_differ_in_nothing_else():
+    made = cells()
+    for kind in ("mbpp", "leetcode", "paper"):
+        of_kind = [made[f"{kind}-{method}"] for method in METHODS]
+        assert [cell["method"] for cell in of_kind] == [{"name": m, "k": 4} for m in METHODS]
+        assert all(cell["trl"] == of_kind[0]["trl"] for cell in of_kind)
+        assert all(cell["data"] == of_kind[0]["data"] for cell in of_kind)
+
+
+def test_the_papers_cells_have_the_papers_settings():
+    paper = read_config(Path("configs/paper.toml"))
+    for method in METHODS:
+        trl = cells()[f"paper-{method}"]["trl"]
+        own = {"per_device_train_batch_size", "gradient_checkpointing", "save_steps", "use_vllm"}
+        own |= {"vllm_mode", "vllm_gpu_memory_utilization"}  # of the machine
+        same = {key for key in paper.trl if key not in own}
+        assert {key: trl[key] for key in same} == {key: paper.trl[key] for key in same}
+
+
+def test_every_cell_has_its_place_in_the_order_and_its_sets():
+    grid = read_grid()
+    assert set(cell_names()) == {BASE, *cells()}
+    for name in cell_names():
+        sets = grid.sets_of(name)
+        for each in sets:  # whose samples are judged comes before who judges them
+            if each.judged_on:
+                assert sets.index(grid.sets[each.judged_on]) < sets.index(each)
+
+
+def test_patterns_choose_cells_in_the_order_of_their_worth():
+    assert matching(["table1-*", "base"]) == ["base", "table1-binary"]
+    with pytest.raises(ValueError, match="'mbp' means no cell"):
+        matching(["mbp"])
+
+
+def test_the_steps_of_a_training_are_counted_as_the_trainer_counts_them():
+    from maxk.train.arithmetic import arithmetic
+
+    for name, prompts in (("mbpp-grpo", 462), ("leetcode-grpo", 1421), ("drift-grpo", 462)):
+        config = read_config(HERE / "cells" / f"{name}.toml", ["--trl.bf16", "false"])
+        counted = arithmetic(trl_config(config), prompts)
+        assert steps_of(config, prompts) == (counted.steps, counted.updates_per_batch)
+
+
+@pytest.mark.parametrize("module", ["engines", "results", "run", "sets"])
+def test_the_examples_in_docstrings_are_true(module):
+    found = doctest.testmod(importlib.import_module(f"experiments.grid.{module}"))
+    assert found.attempted > 0
+    assert found.failed == 0
+
+
+@pytest.mark.parametrize("file", ["leetcode-test.txt", "code-contests.txt", "validation.txt"])
+def test_a_list_of_problems_has_a_hundred_different_ones(file):
+    ids = (HERE / "ids" / file).read_text().split()
+    assert len(ids) == len(set(ids)) == 100
+
+
+@pytest.mark.skipif(FOLDER is None, reason="MAXK_REAL_DATA is not set")
+def test_the_sets_have_the_sizes_that_the_plan_counts_with():
+    from experiments.grid.sets import judged_set, load_set
+
+    data, grid = Path(FOLDER or "."), read_grid()
+    for each in grid.sets.values():
+        if each.judged_on is None:
+            found = load_set(each, data)
+        else:
+            found = judged_set(each, load_set(grid.sets[each.judged_on], data), data)
+        assert len(found) == each.problems, each.name
+
+
+@pytest.mark.skipif(FOLDER is None, reason="MAXK_REAL_DATA is not set")
+def test_nothing_is_measured_that_was_trained_on():
+    data, grid = Path(FOLDER or "."), read_grid()
+    from experiments.grid.sets import load_set
+
+    measured = {p.id for s in grid.sets.values() if not s.judged_on for p in load_set(s, data)}
+    leetcode = cells()["leetcode-grpo"]["data"]
+    trained = {p.id for p in load("leetcode", "train", data / leetcode["source"])}
+    validation = set(grid.sets["validation"].chosen() or ())
+    assert measured & trained == validation  # whose prompts are too long to be trained on
+    mbpp = {p.id for split in ("train", "validation") for p in load("mbpp", split, data / "mbpp")}
+    assert not measured & mbpp

@@ -1,0 +1,238 @@
+"""What is kept of a cell, and what can be made of it again."""
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.grid.plan import costs_of, read_grid
+from experiments.grid.results import Result, collect, pack, read_results, unpack
+from experiments.grid.tables import Data, blocks, fill
+from maxk.evaluate.stored import read_run
+from maxk.records import Problem, Status, StdinTest, TestResult, Verdict
+from maxk.runs import Run
+from maxk.sample import Completion
+from maxk.sample.tables import VERDICTS, completions_table, verdict_row, write_problems
+
+ABOUT = {"cell": "mbpp-grpo", "seed": 0, "tag": "", "environment": {"gpus": ["H"]}}
+N = 4
+
+
+def write_set(folder: Path, name: str, rewards: np.ndarray, judged: bool = True) -> Run:
+    """A sampling run with these rewards, thirds of three tests."""
+    import pyarrow as pa
+
+    config = {"model": "m", "n": rewards.shape[1], "data": {"name": name}, "settings": {"seed": 0}}
+    run = Run.start(folder / "sets" / name, "sample", config)
+    tests = (StdinTest("", ""),) * 3
+    problems = [Problem(f"{name}/{i}", "do", tests, difficulty="A") for i in range(len(rewards))]
+    write_problems(run, problems)
+    done, verdicts = [], []
+    for (i, sample), reward in np.ndenumerate(rewards):
+        problem = f"{name}/{i}"
+        finish = "stop" if sample % 2 else "length"
+        done.append(Completion(problem, sample, f"text {sample}", 7 + sample, finish, None, 0.5))
+        fates = [Status.PASSED] * round(3 * reward) + [Status.TIMEOUT] * (3 - round(3 * reward))
+        verdict = Verdict(tuple(TestResult(fate, "", 0.0) for fate in fates), "A")
+        verdicts.append(verdict_row(problem, sample, verdict, "A"))
+    run.write("completions", "000000", completions_table(done[::-1]))
+    if judged:
+        run.write("verdicts", "000000", pa.Table.from_pylist(verdicts[::-1], VERDICTS))
+    return run
+
+
+def rewards_of(problems: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 4, (problems, N)) / 3
+
+
+@pytest.fixture
+def cell(tmp_path) -> Path:
+    folder = tmp_path / "work" / "mbpp-grpo-s0"
+    write_set(folder, "mbpp", rewards_of(5))
+    write_set(folder, "humaneval", rewards_of(2), judged=False)
+    return folder
+
+
+def test_what_comes_back_measures_the_same_as_what_was_there(cell, tmp_path):
+    collect(cell, tmp_path / "out", ABOUT, ["mbpp", "humaneval"])
+    (folder,) = unpack(tmp_path / "out", tmp_path / "runs")
+    there, back = read_run(cell / "sets" / "mbpp"), read_run(folder)
+    assert folder == tmp_path / "runs" / "mbpp-grpo-s0" / "mbpp"
+    assert (back.config, back.statuses, back.tokens) == (there.config, there.statuses, there.tokens)
+    assert back.difficulties == there.difficulties
+    for problem, rewards in there.rewards.items():
+        np.testing.assert_array_equal(back.rewards[problem], rewards)
+    np.testing.assert_array_equal(back.entropies, there.entropies)
+
+
+def test_a_set_that_is_not_judged_to_its_end_is_not_a_result(cell, tmp_path):
+    made = collect(cell, tmp_path / "out", ABOUT, ["mbpp", "humaneval"])
+    assert made is not None
+    assert list(made["sets"]) == ["mbpp"]
+    (result,) = read_results(tmp_path / "out")
+    assert result.has(["mbpp"], N)
+    assert not result.has(["mbpp"], N + 1)
+    assert not result.has(["mbpp", "humaneval"], N)
+
+
+def test_less_never_takes_the_place_of_more(cell, tmp_path):
+    collect(cell, tmp_path / "out", ABOUT, ["mbpp"])
+    before = (tmp_path / "out" / "mbpp-grpo-s0.json").read_text()
+    again = tmp_path / "again" / "mbpp-grpo-s0"  # trained anew, not yet measured
+    again.mkdir(parents=True)
+    assert collect(again, tmp_path / "out", ABOUT, ["mbpp"]) is None
+    assert (tmp_path / "out" / "mbpp-grpo-s0.json").read_text() == before
+
+
+def test_half_a_set_of_statuses_that_nobody_knows_is_an_error(cell, tmp_path):
+    import pyarrow as pa
+
+    run = Run.open(cell / "sets" / "mbpp")
+    rows = run.read("verdicts").to_pylist()
+    rows[0]["status"] = "vanished"
+    run.write("verdicts", "000000", pa.Table.from_pylist(rows, VERDICTS))
+    with pytest.raises(ValueError, match=r"tuple\.index"):
+        collect(cell, tmp_path / "out", ABOUT, ["mbpp"])
+
+
+def test_all_results_fit_one_file(cell, tmp_path):
+    collect(cell, tmp_path / "out", ABOUT, ["mbpp"])
+    pack(tmp_path / "out", tmp_path / "all.tar.gz")
+    with tarfile.open(tmp_path / "all.tar.gz") as tar:
+        assert tar.getnames() == ["mbpp-grpo-s0.json", "mbpp-grpo-s0.parquet"]
+
+
+def test_a_cell_of_the_real_size_is_small(tmp_path):
+    """500 problems with 128 samples: what comes back from a machine may have 16 MiB."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from experiments.grid.results import ROWS
+
+    random = np.random.default_rng(0)
+    rows = [
+        {
+            "set": "mbpp",
+            "problem": f"mbpp/{i}",
+            "difficulty": None,
+            "reward": (random.integers(0, 4, 128) / 3).tolist(),
+            "status": random.integers(0, 9, 128).tolist(),
+            "tokens": random.integers(20, 257, 128).tolist(),
+            "stopped": (random.random(128) < 0.9).tolist(),
+            "entropy": [0.3] * 8 + [float("nan")] * 120,
+        }
+        for i in range(900)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, ROWS), tmp_path / "a", compression="zstd")
+    assert (tmp_path / "a").stat().st_size < 2**20
+
+
+# --- what things cost ----------------------------------------------------------------------------
+
+
+def result(gpus: list[str], sampling: float, **sampled: Any) -> Result:
+    metrics = {
+        "seconds/sampling": [sampling, 0.0, 0.0, sampling, 0.0, 0.0],
+        "seconds/verifying": [1.0, 0, 0, 1.0, 0, 0],
+        "seconds/loading": [0.5, 0, 0, 0.5, 0, 0],
+        "seconds/update": [2.0] * 6,
+        "seconds/pre-pass": [0.0] * 6,
+    }
+    config = {"data": {"name": "mbpp"}}
+    stages = [{"stage": "sample mbpp", **sampled}] if sampled else []
+    about = {"environment": {"gpus": gpus}, "time": "now", "stages": stages}
+    return Result("a", {**about, "train": {"config": config, "metrics": metrics}, "sets": {}})
+
+
+def test_what_was_measured_takes_the_place_of_guesses():
+    grid = read_grid()
+    guessed = costs_of(grid, [], ["H"])
+    known = costs_of(grid, [result(["H"], 4.5, new=100, tokens=20_000, seconds=2.0)], ["H"])
+    begin, judging = grid.cost["begin"], grid.cost["judging"]
+    assert known.training(6, 3, "mbpp") == pytest.approx(begin + 2 * 6.0 + 6 * 2.0)
+    assert known.training(6, 3, "leetcode") == guessed.training(6, 3, "leetcode")
+    mbpp = grid.sets["mbpp"]
+    assert known.sampling(mbpp, 1000) == pytest.approx(1000 * 200 / 10_000 + judging)
+    rate = grid.cost["tokens_per_second"]
+    assert guessed.sampling(mbpp, 1000) == pytest.approx(1000 * mbpp.tokens / rate + judging)
+
+
+def test_another_machine_says_nothing_about_this_one():
+    grid = read_grid()
+    slow = result([], 1000.0)
+    assert costs_of(grid, [slow], ["H"]).earlier == ()
+    assert costs_of(grid, [slow], []).earlier == (slow,)
+    assert costs_of(grid, [slow], None).earlier == ()
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def results(tmp_path) -> Path:
+    """A base model, GRPO with two seeds, and the exact method."""
+    out = tmp_path / "out"
+    for i, (cell, seed) in enumerate(
+        (("base", 0), ("mbpp-grpo", 0), ("mbpp-grpo", 1), ("mbpp-off-policy-exact", 0))
+    ):
+        folder = tmp_path / "work" / f"{cell}-s{seed}"
+        write_set(folder, "mbpp", rewards_of(6, seed=i))
+        collect(folder, out, {**ABOUT, "cell": cell, "seed": seed}, ["mbpp"])
+    return out
+
+
+def test_seeds_are_averaged_problem_by_problem(results):
+    found = Data(results).scores("mbpp-grpo", "mbpp", [1], "max")[:, 0]
+    both = [rewards_of(6, seed=1).mean(1), rewards_of(6, seed=2).mean(1)]
+    np.testing.assert_allclose(found, np.mean(both, axis=0))
+
+
+def test_tables_are_made_of_what_there_is(results):
+    data = Data(results)
+    made = {name: make(data) for name, make in blocks().items()}
+    mean = rewards_of(6, seed=0).mean()
+    assert f"{mean:.3f} [" in made["main-1"]
+    assert "Table 3 of the paper" in made["main-1"]
+    assert "bon-mean" not in made["main-1"].split("Table 3")[0]  # it was not run
+    assert made["main-128"] == ""  # 4 samples say nothing of 128
+    assert "binary reward" not in made["table1"].split("Table 1")[0]
+    assert made["table4"].startswith("GRPO trained for longer; seeds: 1, 2")
+    assert made["leetcode-1"] == ""
+    assert "| mbpp | off-policy-exact | grpo | 4 |" in made["goal"]
+    assert "after GRPO" in made["figure1"]
+    assert "| before | 24 | 0.500 |" in made["figure2"]
+
+
+def test_a_seed_with_fewer_samples_says_nothing_of_a_larger_k(results, tmp_path):
+    more = np.hstack([rewards_of(6, seed=8), rewards_of(6, seed=9)])
+    for cell in ("base", "mbpp-grpo"):
+        write_set(tmp_path / "more" / f"{cell}-s2", "mbpp", more)
+        about = {**ABOUT, "cell": cell, "seed": 2}
+        collect(tmp_path / "more" / f"{cell}-s2", results, about, ["mbpp"])
+    data = Data(results)
+    np.testing.assert_allclose(data.scores("base", "mbpp", [8], "max")[:, 0], more.max(1))
+    both = (rewards_of(6, seed=0).mean(1) + more.mean(1)) / 2
+    np.testing.assert_allclose(data.scores("base", "mbpp", [1], "max")[:, 0], both)
+    assert not data.has("mbpp-off-policy-exact", "mbpp", 8)
+
+
+def test_a_page_is_filled_between_its_marks():
+    page = "one\n<!-- a -->\nold\n<!-- end a -->\ntwo\n"
+    assert fill(page, {"a": "new"}) == "one\n<!-- a -->\nnew\n<!-- end a -->\ntwo\n"
+    assert "no data yet" in fill(page, {"a": ""})
+    with pytest.raises(ValueError, match="means no table"):
+        fill(page, {"b": "new"})
+
+
+def test_what_compare_says_of_unpacked_results_is_in_the_tables(results, tmp_path, capsys):
+    from maxk.cli.evaluate import Compare
+
+    folders = unpack(results, tmp_path / "runs")
+    named = [f"{folder.parent.name}={folder}" for folder in folders]
+    assert Compare(tuple(named), k=(1,), form="markdown").run() == 0
+    said = capsys.readouterr().out
+    assert f"{rewards_of(6, seed=0).mean():.3f}" in said
+    assert json.loads((results / "base-s0.json").read_text())["sets"]["mbpp"]["n"] == N

@@ -1,0 +1,258 @@
+"""The script that runs the grid: stopped, gone on with, within its budget."""
+
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from experiments.grid import run as grid_run
+from experiments.grid.results import read_results
+from experiments.grid.run import FAILED, MORE, Runner, main
+from experiments.grid.stages import Cell, Site
+from experiments.grid.tables import main as tables_main
+from maxk.runs import Run
+from maxk.sample.tables import pairs_of
+from maxk.verify import Verifier
+from tests.experiments.small import write_data, write_grid
+
+pytestmark = pytest.mark.filterwarnings("default")  # of TRL and its libraries, not ours
+
+STEPS = 4
+KEYS = (
+    *("--trl.num_generations", "4", "--trl.per_device_train_batch_size", "8"),
+    *("--trl.gradient_accumulation_steps", "1", "--trl.max_completion_length", "12"),
+    *("--trl.bf16", "false", "--trl.max_steps", str(STEPS), "--trl.num_iterations", "2"),
+    *("--method.k", "2", "--reward.workers", "2"),
+)
+SETS = {"mbpp": 3, "mbpp-plus": 2, "humaneval": 2}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    folder = write_data(tmp_path_factory.mktemp("data"))
+    write_grid(folder / "grid.toml")
+    return folder
+
+
+class Place:
+    """Folders of a machine, and the command there."""
+
+    def __init__(self, data: Path, out: Path) -> None:
+        self.data, self.out = data, out
+        (out / "have").mkdir(parents=True)
+
+    def run(self, *words: str, keys: tuple[str, ...] = KEYS) -> int:
+        places = {"work": "work", "results": "results", "have": "have", "pack": "all.tar.gz"}
+        given = [x for name, path in places.items() for x in (f"--{name}", str(self.out / path))]
+        given += ["--engine", "transformers", "--model", "pocket", "--judges", "2"]
+        given += ["--grid", str(self.data / "grid.toml"), "--data-dir", str(self.data)]
+        return main([*words, *given, "--tag=-t", "--", *keys])
+
+    def stages(self, name: str) -> list[str]:
+        text = (self.out / "work" / name / "stages.jsonl").read_text()
+        return [json.loads(line)["stage"] for line in text.splitlines()]
+
+
+@pytest.fixture
+def place(data, tmp_path) -> Place:
+    return Place(data, tmp_path)
+
+
+def test_cells_from_training_to_results_and_never_twice(place, monkeypatch, capsys):
+    assert place.run("base", "mbpp-grpo") == 0
+    found = {result.name: result for result in read_results(place.out / "results")}
+    assert set(found) == {"base-t-s0", "mbpp-grpo-t-s0"}
+    for result in found.values():
+        assert {k: v["problems"] for k, v in result.sets.items()} == SETS
+        assert result.has(SETS, 4)
+    trained = found["mbpp-grpo-t-s0"].about["train"]
+    assert trained["metrics"]["step"] == list(range(1, STEPS + 1))
+    assert trained["config"]["trl"]["seed"] == 0
+    assert found["base-t-s0"].about["train"] is None
+    assert (place.out / "all.tar.gz").exists()
+    assert not list((place.out / "results").glob("*.safetensors"))
+    # The samples of MBPP+ are those of MBPP.
+    sets = place.out / "work" / "base-t-s0" / "sets"
+    mbpp, plus = (Run.open(sets / name).read("completions") for name in ("mbpp", "mbpp-plus"))
+    texts = {(row["problem"], row["sample"]): row["completion"] for row in mbpp.to_pylist()}
+    for row in plus.to_pylist():
+        assert texts[row["problem"].replace("-plus", ""), row["sample"]] == row["completion"]
+    # A later machine that has nothing but the results has nothing to do.
+    (place.out / "work").rename(place.out / "gone")
+    (place.out / "results").rename(place.out / "have2")
+    (place.out / "have").rmdir()
+    (place.out / "have2").rename(place.out / "have")
+    monkeypatch.setattr(Runner, "start", lambda *_: pytest.fail("the engine was started"))
+    assert place.run("base", "mbpp-grpo") == 0
+    capsys.readouterr()
+    assert tables_main(["--results", str(place.out / "have"), "--only", "profile", "sampling"]) == 0
+    said = capsys.readouterr().out
+    assert "| mbpp-grpo-t-s0 | 4 |" in said
+    assert "| base-t-s0 | humaneval | 8 |" in said
+
+
+def test_a_training_that_is_cut_off_goes_on_from_where_it_was(place, monkeypatch):
+    judge, calls = Verifier.judge, []
+
+    def terminated(self: Verifier, *args: Any, **kwargs: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:  # in the first batch, as the end of a budget does it
+            os.kill(os.getpid(), signal.SIGTERM)
+        return judge(self, *args, **kwargs)
+
+    monkeypatch.setattr(Verifier, "judge", terminated)
+    assert place.run("mbpp-grpo", "--sets", "humaneval") == MORE
+    folder = place.out / "work" / "mbpp-grpo-t-s0"
+    assert not (folder / "train" / "model").exists()
+    (half,) = read_results(place.out / "results")
+    done = half.about["train"]["metrics"]["step"]
+    assert 0 < len(done) < STEPS
+    assert half.sets == {}
+    assert place.run("mbpp-grpo", "--sets", "humaneval") == 0
+    (whole,) = read_results(place.out / "results")
+    assert whole.about["train"]["metrics"]["step"] == list(range(1, STEPS + 1))
+    starts = [each["from_step"] for each in whole.about["train"]["environment"]]
+    assert starts == [0, len(done)]
+    assert whole.about["id"] == half.about["id"]
+    stages = place.stages("mbpp-grpo-t-s0")
+    assert stages == ["train", "train", "load humaneval", "sample humaneval"]
+
+
+def test_sampling_that_is_cut_off_goes_on_without_a_sample_twice(place, monkeypatch):
+    left, asked = Site.left, []
+
+    def ends(self: Site) -> float:
+        asked.append(1)
+        return -1.0 if len(asked) > 6 else left(self)
+
+    monkeypatch.setattr(Site, "left", ends)
+    assert place.run("base", "--sets", "mbpp") == MORE
+    run = Run.open(place.out / "work" / "base-t-s0" / "sets" / "mbpp")
+    there = pairs_of(run)
+    before = run.read("completions", ["problem", "sample", "completion"]).to_pylist()
+    assert 0 < len(there) < 12
+    monkeypatch.undo()
+    assert place.run("base", "--sets", "mbpp") == 0
+    after = run.read("completions", ["problem", "sample", "completion"]).to_pylist()
+    assert len(after) == len(pairs_of(run)) == len(pairs_of(run, "verdicts")) == 12
+    assert all(row in after for row in before)
+
+
+def test_what_cannot_be_ended_is_not_begun_and_what_can_is(place, monkeypatch):
+    monkeypatch.setattr(Runner, "to_train", lambda self, cell, costs: 1e6 * (cell.name != "base"))
+    assert place.run("mbpp-grpo", "base", "--budget", "3000", "--sets", "humaneval") == MORE
+    assert [each.name for each in (place.out / "work").iterdir()] == ["base-t-s0"]
+    assert [result.name for result in read_results(place.out / "results")] == ["base-t-s0"]
+
+
+def test_a_spent_budget_begins_nothing(place):
+    assert place.run("base", "--budget", "0.01", "--sets", "humaneval") == MORE
+    assert not (place.out / "work" / "base-t-s0").exists()
+
+
+def test_time_that_the_machine_has_later_counts(place, monkeypatch):
+    begun: list[str] = []
+    monkeypatch.setattr(Runner, "to_train", lambda self, cell, costs: 1e6)
+    monkeypatch.setattr(Cell, "train", lambda self: begun.append(self.name))
+    monkeypatch.setattr(Runner, "measure", lambda self, cell: None)
+    words = ("mbpp-grpo", "--budget", "3000", "--sets", "humaneval")
+    assert place.run(*words) == MORE
+    assert begun == []
+    assert place.run(*words, "--later", "1e7") == MORE  # begun, and not measured here
+    assert begun == ["mbpp-grpo"]
+
+
+def test_results_of_half_a_cell_are_made_again_when_its_weights_are_gone(place):
+    assert place.run("mbpp-grpo", "--sets", "humaneval") == 0
+    (first,) = read_results(place.out / "results")
+    (place.out / "work" / "mbpp-grpo-t-s0").rename(place.out / "gone")
+    assert place.run("mbpp-grpo", "--sets", "humaneval", "mbpp") == 0
+    (second,) = read_results(place.out / "results")
+    assert second.about["id"] != first.about["id"]
+    assert set(second.sets) == {"humaneval", "mbpp"}
+
+
+def test_seeds_train_apart_and_the_base_has_none(place):
+    runner = Runner(grid_run.arguments(["mbpp-grpo", "base", "--seeds", "3", "4"]))
+    assert runner.asked == [("mbpp-grpo", 3), ("base", 3), ("mbpp-grpo", 4)]
+    site = runner.site(grid_run.TransformersEngine(), grid_run.GpuWatch(("no-gpu",)))
+    assert Cell(site, "mbpp-grpo", 4).config().trl["seed"] == 4
+    assert Cell(site, "mbpp-grpo", 4).folder != Cell(site, "mbpp-grpo", 3).folder
+
+
+def test_other_keys_need_a_name_of_their_own(capsys):
+    with pytest.raises(SystemExit):
+        grid_run.arguments(["mbpp-grpo", "--", "--trl.beta", "0.5"])
+    assert "need a --tag" in capsys.readouterr().err
+
+
+def test_what_there_is_to_do_can_be_asked(place, capsys):
+    assert place.run("base", "drift-*", "--list") == 0
+    said = capsys.readouterr().out
+    assert said.count("drift-") == 6
+    assert "min, and 1 s a start" in said
+
+
+@pytest.mark.slow
+def test_smoke_goes_through_all_stages(place):
+    small = (*KEYS, "--data.limit", "8")
+    assert place.run("--smoke", "--sets", *SETS, keys=small) == 0
+    found = read_results(place.out / "results" / "smoke")
+    assert {result.about["cell"] for result in found} == {
+        *("base", "mbpp-grpo", "mbpp-off-policy-exact")
+    }
+
+
+def test_a_cell_is_measured_while_the_next_is_trained(place, monkeypatch):
+    """With the main engine in the place of side engines, which a process would be started for."""
+    monkeypatch.setattr(grid_run, "Pool", lambda *_: SimpleNamespace(stop=lambda: None))
+    monkeypatch.setattr(grid_run, "PooledEngine", lambda main, pool: main)
+    words = ("mbpp-grpo", "drift-grpo", "--sets", "humaneval", "--side-engines", "1", "--overlap")
+    measure, events = Cell.sample, []
+
+    def slow(self: Cell, *more: Any) -> None:
+        events.append(f"measure {self.name}")
+        other = place.out / "work" / "drift-grpo-t-s0" / "train" / "model"
+        for _ in range(3000):  # on a machine that others use too
+            if other.exists():
+                break
+            threading.Event().wait(0.1)
+        events.append(f"drift trained: {other.exists()}")
+        measure(self, *more)
+
+    monkeypatch.setattr(Cell, "sample", slow)
+    assert place.run(*words) == 0
+    assert events[:2] == ["measure mbpp-grpo", "drift trained: True"]
+    assert {r.name for r in read_results(place.out / "results")} == {
+        *("mbpp-grpo-t-s0", "drift-grpo-t-s0")
+    }
+
+
+def test_a_cell_that_goes_wrong_does_not_keep_the_others_from_their_turn(
+    place, monkeypatch, capsys
+):
+    sample = Cell.sample
+
+    def fails(self: Cell, *more: Any) -> None:
+        if self.name == "base":
+            raise OSError("no space left")
+        sample(self, *more)
+
+    monkeypatch.setattr(Cell, "sample", fails)
+    assert place.run("base", "table4-1x1", "--sets", "humaneval") == FAILED
+    assert "failed: base-t-s0" in capsys.readouterr().out
+    (result,) = [r for r in read_results(place.out / "results") if r.sets]
+    assert result.name == "table4-1x1-t-s0"
+
+
+@pytest.mark.slow
+def test_side_engines_measure_what_the_main_process_trains(place):
+    assert place.run("mbpp-grpo", "--side-engines", "2") == 0
+    (result,) = read_results(place.out / "results")
+    assert result.has(SETS, 4)
+    assert result.about["side_engines"] == 2
