@@ -6,7 +6,7 @@ INSTALLED := .venv/.installed
 AXE := .axe/axe.min.js
 QUICK := -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20
 
-.PHONY: help setup browser check test test-old-trl slow demo bandit ablations bench bench-verifier bench-train bench-sampling bench-evaluation bench-report figures pocket clean
+.PHONY: help setup browser check test test-old-trl test-verl slow demo bandit ablations bench bench-verifier bench-train bench-sampling bench-evaluation bench-report figures pocket clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -47,6 +47,14 @@ test-old-trl: .venv-old-trl ## the trainer's tests with the oldest TRL that is s
 	$(PYTHON) -m venv .venv-old-trl
 	.venv-old-trl/bin/python -m pip install --quiet --requirement requirements-old-trl.lock
 	.venv-old-trl/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+
+test-verl: .venv-verl ## maxk in verl 0.9.1: plugin, advantages, rewards, training on two CPU processes (minutes)
+	OMP_NUM_THREADS=1 .venv-verl/bin/python -m pytest -p no:cacheprovider -W default tests/engines
+
+.venv-verl: requirements-verl.lock
+	$(PYTHON) -m venv .venv-verl
+	.venv-verl/bin/python -m pip install --quiet --requirement requirements-verl.lock
+	.venv-verl/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 
 slow: setup .venv-bench ## the tests that take minutes, the soak of 100,000 programs among them
 	$(RUN) -m pytest -m slow
@@ -94,4 +102,4 @@ pocket: setup ## train the small model from scratch and put it into the package 
 	cp $(MODEL:%=out/pocket/%) src/maxk/pocket/weights/
 
 clean: ## remove everything that was made
-	rm -rf .venv .venv-bench .venv-old-trl .axe out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-bench .venv-old-trl .venv-verl .axe out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
