@@ -49,7 +49,7 @@ test-old-trl: .venv-old-trl ## the trainer's tests with the oldest TRL that is s
 	.venv-old-trl/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 
 test-verl: .venv-verl ## maxk in verl 0.9.1: plugin, advantages, rewards, training on two CPU processes (minutes)
-	OMP_NUM_THREADS=1 .venv-verl/bin/python -m pytest -p no:cacheprovider -W default tests/engines
+	OMP_NUM_THREADS=1 .venv-verl/bin/python -m pytest -p no:cacheprovider -W default tests/engines tests/test_integrations.py -k 'engines or verl'
 
 .venv-verl: requirements-verl.lock
 	$(PYTHON) -m venv .venv-verl

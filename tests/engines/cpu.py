@@ -18,8 +18,8 @@ def nothing(*_: Any, **__: Any) -> None:
 
 # What verl asks of torch.cuda, for one device that is the host.
 DEVICE = SimpleNamespace(
-    **{name: nothing for name in ("empty_cache", "synchronize", "set_device", "manual_seed")},
-    **{name: nothing for name in ("manual_seed_all", "ipc_collect", "reset_peak_memory_stats")},
+    **dict.fromkeys(("empty_cache", "synchronize", "set_device", "manual_seed"), nothing),
+    **dict.fromkeys(("manual_seed_all", "ipc_collect", "reset_peak_memory_stats"), nothing),
     **{
         name: lambda *_, **__: 0
         for name in ("max_memory_allocated", "max_memory_reserved", "memory_allocated")

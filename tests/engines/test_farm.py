@@ -13,7 +13,7 @@ from maxk.schema import tests_to_json
 
 ray = pytest.importorskip("ray", reason="Ray comes with verl: make test-verl")
 
-from maxk.engines.farm import Pool, forget, front, judge
+from maxk.engines.farm import Pool, forget, front, judge  # noqa: E402
 
 TESTS = tests_to_json([StdinTest("3", "6"), StdinTest("4", "8")])
 RIGHT = "print(int(input()) * 2)"

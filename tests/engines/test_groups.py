@@ -62,7 +62,7 @@ def test_rows_that_are_no_samples_count_in_no_group():
     ("method", "k", "size"), [("bon-mean", 2, 2), ("bon-loo", 3, 2), ("grpo", None, 1)]
 )
 def test_a_group_too_small_for_the_method_trains_nothing(method, k, size):
-    rewards = torch.tensor([1.0, 0.0, 0.0, 0.5] + [1.0, 0.0][:size])
+    rewards = torch.tensor([1.0, 0.0, 0.0, 0.5, *[1.0, 0.0][:size]])
     got = group_advantages(method, rewards, ["whole"] * 4 + ["rest"] * size, k)
     assert got[:4].abs().sum() > 0
     assert got[4:].tolist() == [0.0] * size
@@ -74,7 +74,7 @@ def test_bon_loo_works_on_a_group_of_k():
 
 
 def test_if_no_group_is_large_enough_the_settings_are_wrong():
-    with pytest.raises(ValueError, match="largest group has 2 samples.*needs 3"):
+    with pytest.raises(ValueError, match=r"largest group has 2 samples.*needs 3"):
         group_advantages("bon-mean", torch.tensor([1.0, 0.0]), ["a", "a"], 2)
 
 

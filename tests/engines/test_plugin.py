@@ -17,7 +17,8 @@ import verl, sys
 loaded = "maxk.engines.verl" in sys.modules
 from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
 from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
-print(loaded, *sorted(n for n in ADV_ESTIMATOR_REGISTRY if n.startswith("maxk-")), "maxk" in TRAINER_REGISTRY)
+found = sorted(n for n in ADV_ESTIMATOR_REGISTRY if n.startswith("maxk-"))
+print(loaded, *found, "maxk" in TRAINER_REGISTRY)
 """
 ALL = sorted(f"maxk-{name}" for name in METHODS)
 

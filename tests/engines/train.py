@@ -2,8 +2,8 @@
 
 All is verl's but the sampler: its rollout engines need a GPU, so the completions come from
 transformers in an actor of Ray, behind the interface of verl's own client. The driver, the
-TransferQueue, the replay buffer, the agent loop, the reward workers, two FSDP processes on gloo, the
-losses and the optimiser are real.
+TransferQueue, the replay buffer, the agent loop, the reward workers, two FSDP processes on gloo,
+the losses and the optimiser are real.
 
     python -m tests.engines.train FOLDER METHOD key=value ...
 """

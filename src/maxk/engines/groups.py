@@ -1,8 +1,8 @@
 """Advantages of samples that lie in any order, as most trainers hold them.
 
-Trainers for clusters keep one flat batch with the id of the prompt beside each sample, balanced over
-processes by length. Groups may have lost members on the way: a sandbox that failed, a rollout that
-was given up.
+Trainers for clusters keep one flat batch with the id of the prompt beside each sample, balanced
+over processes by length. Groups may have lost members on the way: a sandbox that failed, a rollout
+that was given up.
 """
 
 from collections import defaultdict
@@ -26,9 +26,9 @@ def group_advantages(
 ) -> Tensor:
     """`maxk.estimators.advantages` where `groups` has the prompt of every sample.
 
-    member_B: False for rows that are no samples (padding); they get 0 and count in no group. A group
-    with fewer members than the method needs, k + 1 for one that compares k-subsets, gets 0: it says
-    nothing about max@k. If all groups are so small that nothing would be trained, that is an error.
+    member_B: False for rows that are no samples (padding); they get 0 and count in no group. A
+    group with fewer members than the method needs, which is k + 1 for most, gets 0: it says nothing
+    about max@k. If all groups are so small that nothing would be trained, that is an error.
 
     >>> group_advantages("dr-grpo", torch.tensor([1.0, 0.0, 0.5, 0.0]), ["a", "b", "b", "a"])
     tensor([ 0.5000, -0.2500,  0.2500, -0.5000])

@@ -1,10 +1,10 @@
 """A PPO trainer of verl whose weights are those of the policy at the start of every PPO epoch.
 
-verl's loss sees one micro-batch, without its groups, and off-policy weights need the ratios of whole
-groups. So the epochs of a batch are made one at a time: log-probabilities of the batch as it is now,
-weights of all groups on the driver, one epoch. The log-probabilities that verl divides by are then
-those at the start of the epoch. Its own ratio is 1 at the epoch's first step, and its gradient there
-weight times grad log pi.
+verl's loss sees one micro-batch, without its groups, and off-policy weights need the ratios of
+whole groups. So the epochs of a batch are made one at a time: log-probabilities of the batch under
+the policy as it is now, weights of all groups on the driver, one epoch. The log-probabilities that
+verl divides by are then those at the start of the epoch. Its own ratio is 1 at the epoch's first
+step, and its gradient there weight times grad log pi.
 """
 
 from collections.abc import Iterator
@@ -105,8 +105,8 @@ def method_of(config: DictConfig) -> str:
         )
     if (config.algorithm.get("rollout_correction") or {}).get("bypass_mode"):
         raise ValueError(
-            "algorithm.rollout_correction.bypass_mode takes the sampler's log-probabilities for old "
-            f"ones; {name} needs both from the training model: leave it out"
+            "algorithm.rollout_correction.bypass_mode takes the sampler's log-probabilities; "
+            f"{name} needs both from the training model: leave it out"
         )
     return method
 
