@@ -239,7 +239,7 @@ def report(rate: float, seconds: float, jails: int) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--measure", action="store_true", help="measure the times again")
     parser.add_argument("--mbpp", type=Path, help="mbpp.jsonl")
     parser.add_argument("--contests", type=Path, help="CodeContests rows as gzipped JSON lines")

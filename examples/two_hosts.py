@@ -120,7 +120,7 @@ def train(hosts: list[Host], out: Path, settings: Sequence[str], lose_after: int
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("out/two_hosts"))
     parser.add_argument("--lose-after", type=int, help="optimiser steps until host 1 is lost")
     options, more = parser.parse_known_args()

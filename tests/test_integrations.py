@@ -1,4 +1,7 @@
-"""The snippets of docs/integrations.md run, each at the place its trainer gives it."""
+"""The snippets of docs/integrations.md run, each at the place its trainer gives it.
+
+verl's is run where verl is: tests/engines/test_snippet.py.
+"""
 
 import asyncio
 import re
@@ -73,24 +76,6 @@ def test_trl(tmp_path, monkeypatch):
     assert trainer.state.global_step == 2
     assert scope["settings"].method == "off-policy-exact"
     assert not torch.equal(trainer.model.lm_head.weight, model.lm_head.weight)
-
-
-def test_verl():
-    pytest.importorskip("verl", reason="verl has an environment of its own: make test-verl")
-    from hydra import compose, initialize_config_dir
-    from verl.trainer import config as verl_config
-    from verl.trainer.ppo.reward import get_custom_reward_fn
-    from verl.trainer.ppo.v1 import get_trainer_cls
-
-    from maxk.engines.verl.advantage import Options
-
-    words = BLOCKS["verl"].replace("\\\n", " ").split()
-    assert words[:3] == ["python", "-m", "verl.trainer.main_ppo"]
-    with initialize_config_dir(str(Path(verl_config.__file__).parent), version_base=None):
-        config = compose("ppo_trainer", words[3:])
-    assert get_trainer_cls(config.trainer.v1.trainer_mode).__name__ == "OffPolicyTrainer"
-    assert Options.of(config.algorithm).k == 4
-    assert get_custom_reward_fn(config) is not None
 
 
 def test_prime_rl(modules):

@@ -62,3 +62,15 @@ def test_two_processes_make_the_updates_of_one(tmp_path, name):
             torch.testing.assert_close(rank["last"][key], value, atol=1e-6, rtol=1e-5)
         moved = max(moved, float((value - one["states"][0][key]).abs().max()))
     assert moved > 1e-3, "nothing was trained: any update would pass"
+
+
+def test_every_key_of_the_fsdp_configuration_is_one_that_accelerate_knows():
+    """FSDP itself needs GPUs: without one accelerate trains with DDP and says nothing."""
+    from accelerate.commands.config.config_args import load_config_from_file
+    from accelerate.commands.launch import launch_command_parser
+
+    file = str(ROOT / "configs" / "fsdp.yaml")
+    config: Any = load_config_from_file(file)  # refuses unknown keys at the top
+    assert (config.distributed_type.value, config.num_processes) == ("FSDP", 16)
+    known = {action.dest for action in launch_command_parser()._actions}
+    assert config.fsdp_config.keys() <= known
