@@ -55,6 +55,7 @@ test-verl: .venv-verl ## maxk in verl 0.9.1: plugin, advantages, rewards, traini
 	$(PYTHON) -m venv .venv-verl
 	.venv-verl/bin/python -m pip install --quiet --requirement requirements-verl.lock
 	.venv-verl/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch .venv-verl
 
 slow: setup .venv-bench ## the tests that take minutes, the soak of 100,000 programs among them
 	$(RUN) -m pytest -m slow

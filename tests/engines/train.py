@@ -32,6 +32,7 @@ from maxk.pocket import resolve
 
 LENGTH = 110
 PROMPTS, N = 4, 6
+TENSORS = ["input_ids", "responses", "response_mask", "advantages", "rm_scores"]
 OVERRIDES = [
     "actor_rollout_ref.model.use_remove_padding=false",
     "+actor_rollout_ref.model.override_config.attn_implementation=eager",
@@ -79,15 +80,8 @@ class HostWorker(ActorRolloutRefWorker):
     @register(dispatch_mode=Dispatch.ONE_TO_ALL, blocking=False)
     async def update_weights(self, global_steps: int | None = None, mode: str = "auto") -> dict:
         weights, _ = self.actor.engine.get_per_tensor_param()
-        state = {
-            name: value.full_tensor() if hasattr(value, "full_tensor") else value
-            for name, value in weights
-        }
-        return (
-            {name: value.detach().cpu().clone() for name, value in state.items()}
-            if self.rank == 0
-            else {}
-        )
+        whole = {name: getattr(w, "full_tensor", lambda w=w: w)() for name, w in weights}
+        return {name: w.detach().cpu().clone() for name, w in whole.items()}
 
 
 @ray.remote
@@ -163,27 +157,11 @@ def watched(base: type) -> type:
             update = self.actor_rollout_wg.update_actor
 
             def noted(batch: Any) -> Any:
-                names = [
-                    "uid",
-                    "input_ids",
-                    "prompts",
-                    "responses",
-                    "response_mask",
-                    "advantages",
-                    "rm_scores",
-                ]
-                data = tq.kv_batch_get(
-                    keys=batch.keys, partition_id=batch.partition_id, select_fields=names
-                )
-                rows = {
-                    name: list(data[name]) if name == "uid" else list(data[name].unbind())
-                    for name in names
-                }
-                seen = {
-                    "step": self.global_steps,
-                    "rows": rows,
-                    "before": self.checkpoint_manager.state(),
-                }
+                where = {"keys": batch.keys, "partition_id": batch.partition_id}
+                data = tq.kv_batch_get(**where, select_fields=["uid", *TENSORS])
+                rows = {name: list(data[name].unbind()) for name in TENSORS}
+                seen = {"step": self.global_steps, "rows": {**rows, "uid": list(data["uid"])}}
+                seen["before"] = self.checkpoint_manager.state()
                 seen["lr_steps"] = self.config.actor_rollout_ref.actor.optim.total_training_steps
                 out = update(batch)
                 self.updates.append(seen | {"after": self.checkpoint_manager.state()})

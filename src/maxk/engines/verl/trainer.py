@@ -45,7 +45,7 @@ class OffPolicyTrainer(PPOTrainerSync):
         actor = self.config.actor_rollout_ref.actor
         with open_dict(self.config):
             actor.optim.total_training_steps *= actor.ppo_epochs
-            if actor.optim.lr_warmup_steps > 0:
+            if (actor.optim.lr_warmup_steps or 0) > 0:
                 actor.optim.lr_warmup_steps *= actor.ppo_epochs
 
     def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
