@@ -212,7 +212,7 @@ def measure_all(options: argparse.Namespace) -> None:
         "default limits, under nice -n -20 on two cores; right: solutions with their own tests, "
         "wrong: with the tests of the problem 7 places on",
         "sources": "MBPP train; 390 CodeContests problems with all their tests, and the first 10",
-        "machine": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
+        "machine": f"Linux {platform.release().split('-')[0]}, Python {platform.python_version()}",
         "date": time.strftime("%Y-%m-%d"),
         "levels": LEVELS,
     }
