@@ -41,7 +41,7 @@ test: check browser ## check, then the whole test suite but the slow ones
 	$(RUN) -m pytest -m "not slow"
 
 test-old-trl: .venv-old-trl ## the trainer's tests with the oldest TRL that is supported
-	OMP_NUM_THREADS=1 .venv-old-trl/bin/python -m pytest -p no:cacheprovider tests/train
+	OMP_NUM_THREADS=1 .venv-old-trl/bin/python -m pytest -p no:cacheprovider -m "not slow" tests/train
 
 .venv-old-trl: requirements-old-trl.lock
 	$(PYTHON) -m venv .venv-old-trl
