@@ -6,7 +6,7 @@ INSTALLED := .venv/.installed
 AXE := .axe/axe.min.js
 QUICK := -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20
 
-.PHONY: help setup browser check test test-old-trl slow demo bandit ablations bench bench-verifier bench-train bench-sampling bench-evaluation bench-report figures pocket clean
+.PHONY: help setup browser check test test-old-trl test-verl slow demo bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-report figures pocket clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -41,12 +41,21 @@ test: check browser ## check, then the whole test suite but the slow ones
 	$(RUN) -m pytest -m "not slow"
 
 test-old-trl: .venv-old-trl ## the trainer's tests with the oldest TRL that is supported
-	OMP_NUM_THREADS=1 .venv-old-trl/bin/python -m pytest -p no:cacheprovider tests/train
+	OMP_NUM_THREADS=1 .venv-old-trl/bin/python -m pytest -p no:cacheprovider -m "not slow" tests/train
 
 .venv-old-trl: requirements-old-trl.lock
 	$(PYTHON) -m venv .venv-old-trl
 	.venv-old-trl/bin/python -m pip install --quiet --requirement requirements-old-trl.lock
 	.venv-old-trl/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+
+test-verl: .venv-verl ## maxk in verl 0.9.1: plugin, advantages, rewards, training on two CPU processes (minutes)
+	OMP_NUM_THREADS=1 .venv-verl/bin/python -m pytest -p no:cacheprovider -W default tests/engines
+
+.venv-verl: requirements-verl.lock
+	$(PYTHON) -m venv .venv-verl
+	.venv-verl/bin/python -m pip install --quiet --requirement requirements-verl.lock
+	.venv-verl/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch .venv-verl
 
 slow: setup .venv-bench ## the tests that take minutes, the soak of 100,000 programs among them
 	$(RUN) -m pytest -m slow
@@ -69,6 +78,9 @@ bench-verifier: setup .venv-bench ## programs/s beside a process per test, evalp
 bench-train: setup ## step time beside TRL's own trainer, on a tiny and a 100M model
 	$(RUN) benchmarks/train_step.py
 	$(RUN) benchmarks/train_step.py --size 100m --rounds 2 --steps 6
+
+bench-farm: setup ## simulate the judging of 1,000 programs a second
+	$(RUN) benchmarks/farm.py
 
 bench-sampling: setup ## tokens/s of the transformers back end beside model.generate
 	$(RUN) benchmarks/sampling.py
@@ -94,4 +106,4 @@ pocket: setup ## train the small model from scratch and put it into the package 
 	cp $(MODEL:%=out/pocket/%) src/maxk/pocket/weights/
 
 clean: ## remove everything that was made
-	rm -rf .venv .venv-bench .venv-old-trl .axe out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-bench .venv-old-trl .venv-verl .axe out .pytest_cache .ruff_cache .hypothesis .import_linter_cache

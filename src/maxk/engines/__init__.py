@@ -1,0 +1,1 @@
+"""The estimators inside other people's trainers: docs/integrations.md."""

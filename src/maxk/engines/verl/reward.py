@@ -1,0 +1,55 @@
+"""The Verifier as a reward function of verl, one pool of jails per node (`maxk.engines.farm`).
+
+reward.custom_reward_function.path=pkg://maxk.engines.verl.reward
++reward.custom_reward_function.reward_kwargs.workers=64
+"""
+
+import functools
+import json
+from typing import Any
+
+from maxk.engines.farm import Pool, judge
+from maxk.records import Problem, RewardKind
+from maxk.schema import tests_to_json
+from maxk.verify import program_for
+
+
+def row(problem: Problem, index: int = 0) -> dict[str, Any]:
+    """A problem as a row of verl's data sets."""
+    asked = {"entry_point": problem.entry_point, "preamble": problem.preamble}
+    truth = {**asked, "tests": tests_to_json(problem.tests)}
+    return {
+        "data_source": problem.origin or "maxk",
+        "prompt": problem.prompt,
+        "reward_model": {"style": "rule", "ground_truth": json.dumps(truth)},
+        "extra_info": {"index": index, "problem": problem.id},
+    }
+
+
+async def compute_score(
+    data_source: str,
+    solution_str: str,
+    ground_truth: str,
+    extra_info: Any = None,
+    kind: RewardKind = "continuous",
+    **settings: Any,
+) -> dict[str, float]:
+    """What verl calls for each completion; `settings` are those of `Pool`.
+
+    score is the share of tests passed (kind="binary": 1 for all of them, else 0), acc whether all
+    were. A completion without a program scores 0.
+    """
+    problem, tests = asked(ground_truth)
+    program = program_for(problem, solution_str)
+    if not program.strip():
+        return {"score": 0.0, "acc": 0.0}
+    verdict = await judge(program, tests, Pool(**settings))
+    return {"score": verdict.reward(kind), "acc": float(verdict.passed)}
+
+
+@functools.lru_cache(maxsize=1024)
+def asked(ground_truth: str) -> tuple[Problem, str]:
+    """What a row asks for: enough of the problem to find the program, and its tests as JSON."""
+    truth = json.loads(ground_truth)
+    form = {name: truth[name] for name in ("entry_point", "preamble")}
+    return Problem("", "", (), **form), truth["tests"]

@@ -1,0 +1,109 @@
+"""Advantages through verl's own compute path, on a DataProto, against maxk.estimators."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from maxk.estimators import METHODS, advantages
+
+pytest.importorskip("verl", reason="verl has an environment of its own: make test-verl")
+
+from hydra import compose, initialize_config_dir
+from verl import DataProto
+from verl.trainer import config as verl_config
+from verl.trainer.ppo.ray_trainer import compute_advantage
+
+ON_POLICY = [name for name, method in METHODS.items() if not method.off_policy]
+K, N, TOKENS = 2, 4, 5
+
+
+def settings(*overrides: str):
+    """verl's configuration as its command line makes it."""
+    with initialize_config_dir(str(Path(verl_config.__file__).parent), version_base=None):
+        return compose("ppo_trainer", list(overrides)).algorithm
+
+
+def batch(rewards: list[float], uids: list[str], lengths: list[int]) -> DataProto:
+    """Rows as verl has them: the reward on the last token of the response."""
+    mask = torch.tensor([[t < length for t in range(TOKENS)] for length in lengths]).long()
+    scores = torch.zeros(len(rewards), TOKENS)
+    for row, (reward, length) in enumerate(zip(rewards, lengths, strict=True)):
+        scores[row, max(length, 1) - 1] = reward
+    tensors = {"token_level_rewards": scores, "response_mask": mask}
+    return DataProto.from_dict(tensors, non_tensors={"uid": np.array(uids, dtype=object)})
+
+
+def through_verl(data: DataProto, method: str, *overrides: str) -> DataProto:
+    config = settings(f"algorithm.adv_estimator=maxk-{method}", *overrides)
+    return compute_advantage(data, config.adv_estimator, num_repeat=N, config=config)
+
+
+@pytest.mark.parametrize("method", ON_POLICY)
+def test_they_are_those_of_maxk_s_estimators_on_the_same_rewards(method):
+    rewards = torch.tensor([[0.0, 1.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]])
+    order = [4, 0, 9, 5, 1, 8, 2, 10, 6, 3, 7, 11]
+    flat = rewards.flatten()[order].tolist()
+    lengths = [1 + i % TOKENS for i in range(12)]
+    data = batch(flat, [f"prompt {i // N}" for i in order], lengths)
+    out = through_verl(data, method, f"+algorithm.maxk.k={K}")
+    due = advantages(method, rewards, K).flatten()[order]
+    assert due.abs().sum() > 0
+    for row, length in enumerate(lengths):
+        want = [due[row].item()] * length + [0.0] * (TOKENS - length)
+        assert out.batch["advantages"][row].tolist() == pytest.approx(want)
+    torch.testing.assert_close(out.batch["returns"], out.batch["advantages"])
+
+
+@pytest.mark.parametrize("method", ON_POLICY)
+def test_missing_members_and_padding_rows(method):
+    rewards = [1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0]
+    uids = ["whole"] * 4 + ["three"] * 3 + ["pad0"]
+    lengths = [2, 3, 1, 5, 4, 1, 2, 0]
+    out = through_verl(batch(rewards, uids, lengths), method, f"+algorithm.maxk.k={K}")
+    got = out.batch["advantages"][:, 0].tolist()
+    whole = advantages(method, torch.tensor(rewards[:4]), K).tolist()
+    three = advantages(method, torch.tensor(rewards[4:7]), K).tolist()
+    assert got == pytest.approx([*whole, *three, 0.0])
+
+
+def test_a_row_that_verl_rejected_leaves_its_group():
+    rewards, uids = [1.0, 0.0, 0.0, 0.0, 1.0], ["a"] * 5
+    out = through_verl(batch(rewards, uids, [2, 3, 1, 5, 0]), "bon-mean", "+algorithm.maxk.k=2")
+    without = advantages("bon-mean", torch.tensor(rewards[:4]), 2).tolist()
+    assert out.batch["advantages"][:, 0].tolist() == pytest.approx([*without, 0.0])
+
+
+def test_the_scores_of_all_tokens_count():
+    data = batch([1.0, 0.0, 0.0], ["a"] * 3, [5, 5, 5])
+    data.batch["token_level_rewards"][1, :3] = 0.5
+    out = through_verl(data, "dr-grpo")
+    due = advantages("dr-grpo", torch.tensor([1.0, 1.5, 0.0])).tolist()
+    assert out.batch["advantages"][:, 0].tolist() == pytest.approx(due)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "method", "message"),
+    [
+        (
+            ["+algorithm.maxk.k=2", "+algorithm.maxk.clip=1"],
+            "bon-mean",
+            "algorithm.maxk.clip is unknown",
+        ),
+        ([], "bon-mean", "k=None"),
+        (["+algorithm.maxk.k=4"], "bon-mean", "largest group has 4 samples"),
+        (["+algorithm.maxk.k=2"], "off-policy-exact", "trainer.v1.trainer_mode=maxk"),
+    ],
+)
+def test_impossible_settings_are_named(overrides, method, message):
+    data = batch([1.0, 0.0, 0.0, 0.0], ["a"] * 4, [1] * 4)
+    with pytest.raises(ValueError, match=message):
+        through_verl(data, method, *overrides)
+
+
+def test_rows_without_uid_are_refused():
+    data = batch([1.0, 0.0], ["a"] * 2, [1, 1])
+    del data.non_tensor_batch["uid"]
+    with pytest.raises(ValueError, match="no uid"):
+        through_verl(data, "grpo")
