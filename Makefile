@@ -6,7 +6,7 @@ INSTALLED := .venv/.installed
 AXE := .axe/axe.min.js
 QUICK := -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20
 
-.PHONY: help setup browser check test test-old-trl test-verl slow demo bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-report figures pocket clean
+.PHONY: help setup browser check test test-old-trl test-verl slow demo demo-full bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-report figures pocket clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -62,6 +62,12 @@ slow: setup .venv-bench ## the tests that take minutes, the soak of 100,000 prog
 
 demo: setup ## train a small model with GRPO and for max@k, measure both, write a report (no GPU)
 	$(RUN) examples/demo.py --out out/demo
+
+JOBS ?= 2
+demo-full: setup ## every method on the small model with three seeds, and the ablations (hours; a GPU helps)
+	$(RUN) experiments/pocket/full.py experiments/pocket/plan.toml --out out/demo-full --jobs $(JOBS)
+	$(RUN) experiments/pocket/full.py experiments/pocket/plan.toml --out out/demo-full --results out/demo-full/results
+	$(RUN) experiments/pocket/tables.py out/demo-full/results/rewards.parquet
 
 bandit: setup ## train bandits with every method and draw max@k before and after
 	$(RUN) examples/bandit.py

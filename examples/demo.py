@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from maxk.runs import Run
 
 CONFIG = Path(__file__).parents[1] / "configs" / "pocket.toml"
-METHODS = {"grpo": "grpo", "maxk": "bon-centered"}
+METHODS = {"grpo": "grpo", "maxk": "bon-loo"}
 console = Console(highlight=False)
 
 
@@ -124,8 +124,8 @@ def rows_of(folder: Path) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description="train a small model for Best-of-N, and look")
     parser.add_argument("--out", type=Path, default=Path("out/demo"))
-    parser.add_argument("--steps", type=int, default=140)
-    parser.add_argument("--problems", type=int, default=80)
+    parser.add_argument("--steps", type=int, default=360)
+    parser.add_argument("--problems", type=int, default=100)
     parser.add_argument("--samples", type=int, default=128)
     given = parser.parse_args()
     Demo(given.out, given.steps, given.problems, given.samples).run()

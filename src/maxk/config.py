@@ -68,6 +68,7 @@ class RewardTable(Table):
     kind: RewardKind = "continuous"
     workers: int | None = Field(default=None, ge=1)  # of each process; None: two per core
     cpu_seconds: float = Field(default=4.0, gt=0)
+    after_timeout: float = Field(default=1.0, gt=0)  # for a program that has run into that
     wall_seconds: float = Field(default=20.0, gt=0)
     memory_bytes: int = Field(default=512 * 2**20, gt=0)
     allow_unsafe: bool = False

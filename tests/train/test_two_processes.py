@@ -47,7 +47,14 @@ def run(folder: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
     return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(2)]
 
 
-@pytest.mark.parametrize("name", SPLITS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a group over both ranks",
+        "and over micro-batches",
+        pytest.param("whole groups on each rank", marks=pytest.mark.slow),  # as on one
+    ],
+)
 def test_weights_are_those_of_whole_groups(tmp_path, name):
     ranks = run(tmp_path, {"method": "off-policy-exact", **SPLITS[name]})
     states = ranks[0]["states"]

@@ -98,6 +98,24 @@ def test_restarts_are_capped(verifier):
     assert time.monotonic() - started < 10
 
 
+def test_after_a_timeout_the_other_tests_have_less_time():
+    """Quick ones keep their credit; a program that never ends costs little more than one limit."""
+    program = (
+        "import time\nn = int(input())\ntakes = 9 if n == 1 else 1.3 * (n > 3)\n"
+        "while time.process_time() < takes: pass\nprint(n * 2)"
+    )
+    passed, late = "passed", "timeout"
+    for given, expected in (
+        ({}, [passed, late, passed, passed, late, late]),
+        ({"after_timeout": 4.0}, [passed, late, passed, passed, passed, passed]),
+    ):
+        limits = Limits(cpu_seconds=2, wall_seconds=20, **given)
+        with Verifier(workers=1, limits=limits) as running:
+            (verdict,) = running.judge([(program, TESTS)])
+            assert statuses(verdict) == expected
+    assert 1.9 < verdict.tests[1].seconds < 4
+
+
 def test_leaving_by_os_exit_is_no_restart(verifier):
     (verdict,) = verifier.judge(
         [(DOUBLE + "\nimport os, sys\nsys.stdout.flush()\nos._exit(0)", TESTS)]

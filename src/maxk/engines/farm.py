@@ -35,6 +35,7 @@ class Pool:
     cpu_seconds: float = 4.0
     wall_seconds: float = 20.0
     memory_bytes: int = 512 * 2**20
+    after_timeout: float = 1.0
     allow_unsafe: bool = False
 
 
@@ -92,7 +93,12 @@ class Front:
 
     def __init__(self, settings: dict[str, Any]) -> None:
         pool = Pool(**settings)
-        limits = Limits(pool.cpu_seconds, pool.wall_seconds, pool.memory_bytes)
+        limits = Limits(
+            cpu_seconds=pool.cpu_seconds,
+            wall_seconds=pool.wall_seconds,
+            memory_bytes=pool.memory_bytes,
+            after_timeout=pool.after_timeout,
+        )
         self.verifier = Verifier(pool.workers, limits, pool.allow_unsafe)
         count = len(self.verifier.workers)
         self.threads = ThreadPoolExecutor(count)

@@ -200,6 +200,7 @@ def verifier_of(table: RewardTable) -> Verifier:
     """The judge of the programs."""
     limits = Limits(
         cpu_seconds=table.cpu_seconds,
+        after_timeout=table.after_timeout,
         wall_seconds=table.wall_seconds,
         memory_bytes=table.memory_bytes,
     )

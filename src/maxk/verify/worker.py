@@ -42,6 +42,7 @@ class Limits:
     memory_bytes: int = 512 * 2**20
     output_bytes: int = 2**20
     restarts: int = 3  # fresh processes for the tests after one that died or was killed
+    after_timeout: float = 1.0  # cpu_seconds of a program's other tests, once one has run into them
 
 
 class WorkerFailed(RuntimeError):  # noqa: N818
@@ -108,6 +109,7 @@ class Worker:
         memo = {} if memo is None else memo
         results: list[TestResult] = []
         restarts = 0
+        limits = self.limits
         child: Child | None = None
         try:
             for test in tests:
@@ -123,7 +125,10 @@ class Worker:
                     failed = child.compile(program)
                     if failed is not None:
                         return [failed] * len(tests)
+                    child.limits = limits
                 results.append(result or child.run(test))
+                if results[-1].status is Status.TIMEOUT:  # it may well never end, on any input
+                    limits = hurried(self.limits)
                 # A program may leave by os._exit(0); that is its right, and no restart.
                 restarts += child.ended is not None and not child.left
                 if child.ended is not None or isolate == "test":
@@ -196,7 +201,7 @@ class Child:
     """One process with one program in it."""
 
     def __init__(self, worker: Worker, tests: int, memo: Memo) -> None:
-        self.worker, limits, self.memo = worker, worker.limits, memo
+        self.worker, self.limits, self.memo = worker, worker.limits, memo
         worker.job += 1
         self.job = worker.job
         self.pid: int | None = None  # known once it is ready
@@ -206,7 +211,7 @@ class Child:
         self.poll = select.poll()
         self.poll.register(self.socket, select.POLLIN)
         self.writing = False  # whether the poll is for writing too
-        total = int(limits.cpu_seconds * (tests + 1)) + 5
+        total = int(self.limits.cpu_seconds * (tests + 1)) + 5
         try:
             with theirs:
                 fds = (theirs.fileno(), worker.stdin, worker.stdout)
@@ -254,7 +259,7 @@ class Child:
         reply = self.exchange(b"S")
         self.worn = reply == b"U"
         size = os.fstat(stdout).st_size
-        if size >= self.worker.limits.output_bytes:
+        if size >= self.limits.output_bytes:
             return TestResult(Status.OUTPUT_LIMIT, f"{size} bytes", self.seconds())
         if reply == b"." or self.left:
             got = os.pread(stdout, size, 0).decode("utf-8", "replace")
@@ -337,7 +342,7 @@ class Child:
 
     def exchange(self, request: bytes) -> bytes | TestResult:
         """The child's reply; a result if it died, was killed, or said too much."""
-        limits = self.worker.limits
+        limits = self.limits
         now = time.monotonic()
         deadline = now + limits.wall_seconds
         check = now + limits.cpu_seconds
@@ -394,7 +399,7 @@ class Child:
         self.close()
         if self.pid is None:
             raise WorkerFailed("a child did not start")
-        what = "CPU" if cpu >= self.worker.limits.cpu_seconds else "wall clock"
+        what = "CPU" if cpu >= self.limits.cpu_seconds else "wall clock"
         return TestResult(Status.TIMEOUT, f"{what} limit", cpu)
 
     def died(self) -> TestResult:
@@ -409,6 +414,11 @@ class Child:
         code = os.waitstatus_to_exitcode(self.ended)
         self.left = code == 0
         return TestResult(Status.RUNTIME_ERROR, f"exited with {code}", seconds)
+
+
+def hurried(limits: Limits) -> Limits:
+    """For the other tests of a program that has run out of time once."""
+    return replace(limits, cpu_seconds=min(limits.cpu_seconds, limits.after_timeout))
 
 
 def call_request(test: CallTest) -> bytes:
