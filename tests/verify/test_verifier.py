@@ -105,11 +105,11 @@ def test_after_a_timeout_the_other_tests_have_less_time():
         "while time.process_time() < takes: pass\nprint(n * 2)"
     )
     passed, late = "passed", "timeout"
-    for given, expected in (
-        ({}, [passed, late, passed, passed, late, late]),
-        ({"after_timeout": 4.0}, [passed, late, passed, passed, passed, passed]),
+    for seconds, expected in (
+        (Limits().after_timeout, [passed, late, passed, passed, late, late]),
+        (4.0, [passed, late, passed, passed, passed, passed]),
     ):
-        limits = Limits(cpu_seconds=2, wall_seconds=20, **given)
+        limits = Limits(cpu_seconds=2, wall_seconds=20, after_timeout=seconds)
         with Verifier(workers=1, limits=limits) as running:
             (verdict,) = running.judge([(program, TESTS)])
             assert statuses(verdict) == expected
