@@ -67,6 +67,8 @@ class Sample:
     """put the prompt into the model's chat template"""
     batch: int | None = None
     """completions at a time; default: what suits the back end"""
+    processes: int = 1
+    """engines side by side, over the GPUs that there are; several on one help a small model"""
     engine: tuple[str, ...] = ()
     """more for the back end, such as gpu_memory_utilization=0.5 logprobs=true for vllm"""
     verify: bool = True
@@ -90,18 +92,25 @@ class Sample:
         with terminated_as_interrupted(), shown:
             with run.locked():  # or another works on it; better known before the model is loaded
                 pass
-            sampler = make_with(options, self.model, backend, self.base_url)
+            sampler = self.sampler(options, backend)
             judging = Judging(self.workers, self.limits, self.allow_unsafe)
             state = sample(
                 *(problems, sampler, run, self.n, settings),
                 judging=judging if self.verify else None,
                 progress=shown.update,
-                note={"engine": options} if options else {},
+                note={"engine": options, "processes": self.processes},
             )
         console.print(f"{state.done} completions in {self.out}", soft_wrap=True, markup=False)
         if state.new:
             console.print(f"{state.new} of them new, {line(state)}", markup=False)
         return 0
+
+    def sampler(self, options: dict[str, Any], backend: Backend) -> Sampler:
+        if self.processes == 1:
+            return make_with(options, self.model, backend, self.base_url)
+        from maxk.sample.several import Several
+
+        return Several(self.processes, self.model, backend, options)
 
     def which(self) -> Which:
         return Which(self.data, self.split, self.source)
