@@ -15,6 +15,7 @@ from typing import Any
 from maxk.sample.base import Completion, Request, Sampler, Settings
 
 _TOGETHER = 32  # completions in a message
+_PATIENCE = 10.0  # seconds for a process to end by itself
 _MEMORY = 0.9  # of a GPU, for all engines on it: vLLM's own default for one
 
 
@@ -32,6 +33,7 @@ class Several:
             raise ValueError("processes is for models that run here; a server has its own")
         self.ends: list[Connection] = []
         self.processes: list[Any] = []
+        self.sampling = False
         atexit.register(self.close)
         gpus = visible_gpus()
         context = multiprocessing.get_context("spawn")
@@ -58,6 +60,7 @@ class Several:
         for end, share in zip(self.ends, shares, strict=True):
             end.send((share, settings))
         busy = list(self.ends)
+        self.sampling = True
         try:
             while busy:
                 for end in wait(busy):
@@ -70,11 +73,15 @@ class Several:
         finally:
             if busy:  # stopped in the middle; what they are doing is of no use to anyone
                 self.close()
+            self.sampling = False
 
     def close(self) -> None:
         """End the processes. A second call does nothing."""
         atexit.unregister(self.close)
+        for end in self.ends:
+            end.close()  # one that waits for requests ends then, and tidies up
         for process in self.processes:
+            process.join(0.0 if self.sampling else _PATIENCE)
             process.kill()
             process.join()
         self.processes = []
