@@ -243,11 +243,13 @@ class MaxKTrainer(GRPOTrainer):
             telling = unequal_PN.expand_as(rewards_PN).flatten()[inputs["row"]]
         else:
             telling = inputs["advantages"] != 0
-        if telling.all():
-            return None
         if not telling.any():
             telling[: cast(int, self.num_generations) if self._live else 1] = True
-        return telling.nonzero()[:, 0]
+        if self.accelerator.num_processes > 1:  # TRL gathers by row, so all keep as many
+            most = int(self._gathered(telling.sum().view(1)).max())
+            silent = (~telling).nonzero()[:, 0]  # where groups must stay whole, they lie together
+            telling[silent[: most - int(telling.sum())]] = True
+        return None if telling.all() else telling.nonzero()[:, 0]
 
     def _k(self) -> int | None:
         return self.args.k_at(self.state.global_step, self.state.max_steps)
