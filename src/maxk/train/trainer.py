@@ -28,6 +28,7 @@ from maxk.estimators import METHODS, advantages, trust_region
 from maxk.runs import Run
 from maxk.schema import dict_of_verdict
 from maxk.train.arithmetic import arithmetic, whole_groups
+from maxk.train.batches import PER_COMPLETION, START, log_ratio, put_back, regrouped, rows_of
 from maxk.train.config import MaxKConfig
 from maxk.train.metrics import effective_share, group_metrics, unique_share
 from maxk.train.rewards import named, start_early
@@ -35,8 +36,6 @@ from maxk.train.rollouts import Batch
 from maxk.train.shared import shared_logps
 from maxk.verify.reward import text_of
 
-_START = "start_per_token_logps"  # of the policy that sampled, as the training model computes them
-_PER_COMPLETION = ("row", "advantages", "log_ratio", "clamped", "gated", "effective")
 _KEPT = ("_step", "_weighed_at", "_weighed_with", "_sampled_at")  # in checkpoints
 
 Columns = dict[str, Tensor]  # of prompts x samples
@@ -133,7 +132,7 @@ class MaxKTrainer(GRPOTrainer):
         output["log_ratio"] = torch.zeros(count, device=weights.device)
         if "old_per_token_logps" in output:
             take = output.pop if self._method.off_policy else output.get
-            output[_START] = take("old_per_token_logps")
+            output[START] = take("old_per_token_logps")
         self._show_advantages(weights)
         grouped = weights.view_as(self._rewards_PN)
         for name, value in group_metrics(self._rewards_PN, grouped, self._k()).items():
@@ -174,7 +173,7 @@ class MaxKTrainer(GRPOTrainer):
         finally:
             self._losing = None
             if self._training():
-                kept = {name: inputs[name] for name in _PER_COMPLETION if name in inputs}
+                kept = {name: inputs[name] for name in PER_COMPLETION if name in inputs}
                 self._used.append(kept)
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
@@ -182,7 +181,7 @@ class MaxKTrainer(GRPOTrainer):
             out = self._shared_logps(*args, **kwargs)
         else:
             out = super()._get_per_token_logps_and_entropies(*args, **kwargs)
-        if self._losing is not None and _START in self._losing and self._training():
+        if self._losing is not None and START in self._losing and self._training():
             self._see_ratios(self._losing, out[0].detach())
         return out
 
@@ -329,7 +328,7 @@ class MaxKTrainer(GRPOTrainer):
         used, self._used = self._used, []
         if not used:
             return
-        names = [name for name in _PER_COMPLETION if name in used[0]]
+        names = [name for name in PER_COMPLETION if name in used[0]]
         local = torch.stack([torch.cat([b[name].double() for b in used]) for name in names], dim=1)
         columns = dict(zip(names, self._gathered(local).unbind(dim=1), strict=True))
         rows, weights, ratios = (columns[name] for name in ("row", "advantages", "log_ratio"))
@@ -457,51 +456,3 @@ class MaxKTrainer(GRPOTrainer):
 def state_name(process: int | str) -> str:
     """The file beside a checkpoint that holds what MaxKTrainer needs to go on from there."""
     return f"maxk-{process}.pt"
-
-
-def log_ratio(batch: dict[str, Any], now: Tensor) -> Tensor:
-    """log pi_now(y|x) - log pi_then(y|x) of whole completions: the sum over their tokens.
-
-    Both come from the same code, in the same dtype and padding: computed in two ways they would
-    differ by as much as the drift that is to be measured.
-    """
-    mask = batch["completion_mask"]
-    if "tool_mask" in batch:
-        mask = mask * batch["tool_mask"]
-    return ((now - batch[_START]).float() * mask).sum(dim=1)
-
-
-def rows_of(inputs: dict[str, Any], rows: Tensor) -> dict[str, Any]:
-    """Some rows of a micro-batch."""
-    count = len(inputs["row"])
-    return {
-        name: value[rows] if isinstance(value, Tensor) and value.shape[:1] == (count,) else value
-        for name, value in inputs.items()
-    }
-
-
-def put_back(part: dict[str, Any], inputs: dict[str, Any], rows: Tensor) -> None:
-    """What was found out about these rows into the whole micro-batch: of the others, NaN."""
-    for name in _PER_COMPLETION[1:]:
-        if name in part:
-            whole = part[name].new_full((len(inputs["row"]),), torch.nan)
-            if name == "advantages":
-                whole.zero_()
-            inputs[name] = whole.index_copy(0, rows, part[name])
-
-
-def regrouped(batches: list[dict[str, Any]], n: int) -> list[dict[str, Any]]:
-    """The same micro-batches with whole groups in each, in the order in which TRL's came first."""
-    row = torch.cat([batch["row"] for batch in batches])
-    group = row // n
-    first = {int(g): i for i, g in reversed(list(enumerate(group.tolist())))}
-    place = torch.tensor([first[int(g)] for g in group.tolist()], device=row.device)
-    order = (place * (len(row) + 1) + row % n).argsort()
-    size = len(batches[0]["row"])
-    out = [dict(batch) for batch in batches]
-    for key, value in batches[0].items():
-        if isinstance(value, Tensor) and value.ndim > 0:
-            whole = torch.cat([batch[key] for batch in batches])[order]
-            for i, batch in enumerate(out):
-                batch[key] = whole[i * size : (i + 1) * size]
-    return out
