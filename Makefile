@@ -65,8 +65,8 @@ demo: setup ## train a small model with GRPO and for max@k, measure both, write 
 
 JOBS ?= 2
 demo-full: setup ## every method on the small model with three seeds, and the ablations (hours; a GPU helps)
-	$(RUN) experiments/pocket/full.py experiments/pocket/plan.toml --out out/demo-full --jobs $(JOBS)
-	$(RUN) experiments/pocket/full.py experiments/pocket/plan.toml --out out/demo-full --results out/demo-full/results
+	$(RUN) -m experiments.pocket.full experiments/pocket/plan.toml --out out/demo-full --jobs $(JOBS)
+	$(RUN) -m experiments.pocket.full experiments/pocket/plan.toml --out out/demo-full --results out/demo-full/results
 	$(RUN) experiments/pocket/tables.py out/demo-full/results/rewards.parquet
 
 bandit: setup ## train bandits with every method and draw max@k before and after

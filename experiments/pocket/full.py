@@ -1,7 +1,7 @@
 """Train and measure every cell of a plan, several at a time.
 
-    python experiments/pocket/full.py experiments/pocket/plan.toml --out out/full
-    python experiments/pocket/full.py experiments/pocket/plan.toml --out out/full --results DIR
+    python -m experiments.pocket.full experiments/pocket/plan.toml --out out/full
+    python -m experiments.pocket.full experiments/pocket/plan.toml --out out/full --results DIR
 
 A cell is `maxk train` and `maxk sample`, as one would give them; OUT/NAME.SEED/log has both. What
 is finished is not done again, so the command can be stopped and repeated. All completions are
@@ -9,7 +9,6 @@ judged by one process, the same program for a problem once, into the run of each
 """
 
 import argparse
-import functools
 import os
 import re
 import subprocess
@@ -27,14 +26,15 @@ from maxk.sample.judging import Judging, judge_parts, unjudged
 from maxk.verify import Verifier
 
 CONFIG = Path(__file__).parents[2] / "configs" / "pocket.toml"
+_MODULE = "experiments.pocket.full"
 _TOGETHER = 8  # runs judged at a time
 
 
 class Plan:
     """A file of cells, and the folder they go to."""
 
-    def __init__(self, file: Path, out: Path, only: str) -> None:
-        self.file, self.out = file, out
+    def __init__(self, file: Path, out: Path, only: str, graphs: bool) -> None:
+        self.file, self.out, self.graphs = file, out, graphs
         self.asked = tomllib.loads(file.read_text(encoding="utf-8"))
         names = [name for name in self.asked["cells"] if re.fullmatch(only, name)]
         self.runs = [(name, seed) for seed in self.asked["seeds"] for name in names]
@@ -48,6 +48,7 @@ class Plan:
     def train(self, name: str, seed: int) -> list[str]:
         """The command that trains."""
         keys = self.asked["all"] | self.asked["cells"][name]
+        keys |= {"model.engine": "{graphs = true}"} if self.graphs else {}
         pairs = [text for key, value in keys.items() for text in (f"--{key}", f"{value}".lower())]
         out = self.folder(name, seed) / "train"
         return ["train", str(CONFIG), "--run.out", str(out), "--trl.seed", str(seed), *pairs]
@@ -59,6 +60,7 @@ class Plan:
         what = ["--data", "pocket", "--split", self.asked["split"]]
         what += ["--limit", str(self.asked["problems"]), "-n", str(self.asked["samples"])]
         more = ["--max-tokens", "110", "--backend", "transformers", "--seed", str(seed)]
+        more += ["--engine", "graphs=true"] if self.graphs else []
         out = str(folder / "sample")
         return ["sample", "--model", model, *what, *more, "--out", out, "--no-verify"]
 
@@ -67,12 +69,10 @@ def carry_out(plan: Plan, name: str, seed: int) -> None:
     """One cell with one seed, in this process."""
     import torch
 
-    from maxk.estimators.methods import METHODS, Method, on_policy
+    from experiments.pocket.tried import register
 
     torch.set_num_threads(1)
-    for baseline in ("none", "mean"):
-        function = functools.partial(on_policy, baseline=baseline)
-        METHODS[f"baseline-{baseline}"] = Method(function, uses_k=True)
+    register()
     if plan.asked["cells"][name]:
         maxk(plan.train(name, seed))
     maxk(plan.sample(name, seed))
@@ -126,7 +126,8 @@ def carry_out_all(plan: Plan, jobs: int, seconds: float) -> None:
 
 def start(plan: Plan, log: Path, given: list[str]) -> "subprocess.Popen[bytes]":
     log.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, __file__, str(plan.file), "--out", str(plan.out), *given]
+    command = [sys.executable, "-m", _MODULE, str(plan.file), "--out", str(plan.out), *given]
+    command += ["--graphs"] if plan.graphs else []
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     with log.open("a") as file:
         return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
@@ -234,11 +235,12 @@ def main() -> None:
     parser.add_argument("--only", default=".*", help="regular expression of the cells")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no cell after this")
+    parser.add_argument("--graphs", action="store_true", help="on a GPU: recorded steps, faster")
     parser.add_argument("--results", type=Path, help="write the small files into this folder")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--judge", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    plan = Plan(given.plan, given.out, given.only)
+    plan = Plan(given.plan, given.out, given.only, given.graphs)
     if given.one:
         carry_out(plan, given.one[0], int(given.one[1]))
     elif given.judge:

@@ -45,7 +45,7 @@ class ModelTable(Table):
     name: str
     # maxk: faster on a CPU. vllm: maxk's, in this process, on one GPU. TRL's is trl.use_vllm.
     sampler: Literal["trl", "maxk", "vllm"] = "trl"
-    engine: dict[str, Any] = {}  # for vllm: the arguments of `maxk.sample.vllm_.VllmSampler`
+    engine: dict[str, Any] = {}  # more arguments of the sampler: VllmSampler, TransformersSampler
 
 
 class DataTable(Table):

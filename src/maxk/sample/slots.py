@@ -68,12 +68,16 @@ class Slots(Cache):
 
     def next(self, places: Sequence[int]) -> Tensor:
         """Where the next token of every row goes; gives what to add to the scores of each place."""
+        used = max(places) + 1
+        self.reserve(used)
+        return self.at(torch.tensor(places, device=self.keys[0].device), used)
+
+    def at(self, places_B: Tensor, used: int) -> Tensor:
+        """The same, for places on the device, all below `used`, for which there is room."""
         keys = self.keys[0]
-        self.used = max(places) + 1
-        self.reserve(self.used)
-        self.rows_B = torch.arange(len(places), device=keys.device)
-        self.places_B = torch.tensor(places, device=keys.device)
-        hidden_BL = torch.arange(self.used, device=keys.device) > self.places_B[:, None]
+        self.used, self.places_B = used, places_B
+        self.rows_B = torch.arange(len(places_B), device=keys.device)
+        hidden_BL = torch.arange(used, device=keys.device) > places_B[:, None]
         return hidden_BL.to(keys.dtype).masked_fill_(hidden_BL, -torch.inf)[:, None, None]
 
     def update(

@@ -18,6 +18,7 @@ from transformers.cache_utils import DynamicCache
 
 from maxk.sample.base import Completion, Request, Settings, prompt_ids, stream_of, text_of
 from maxk.sample.draw import draw
+from maxk.sample.graphs import Steps
 from maxk.sample.models import load
 from maxk.sample.slots import Slots, ready
 
@@ -33,16 +34,13 @@ class _Prompt:
     request: Request
     ids: list[int]
     limit: int  # tokens that a completion may have
+    shared: bool  # its samples look at one copy of it
     waiting: Iterator[int] = field(init=False)
     cache: DynamicCache | None = None
     logits: torch.Tensor | None = None
 
     def __post_init__(self) -> None:
         self.waiting = iter(self.request.samples)
-
-    @property
-    def shared(self) -> bool:
-        return len(self.request.samples) >= _SHARE
 
 
 @dataclass
@@ -72,6 +70,8 @@ class TransformersSampler:
 
     model: a folder, a name on the hub, a LoRA adapter, a GGUF file, or a model; then with its
     tokenizer. batch: rows at a time; default, 128 on a CPU and 512 on a GPU, or as many as fit.
+    graphs: on a GPU, record the model's steps and repeat them, which for a small model saves most
+    of the time; not for models that decide on the CPU what comes next.
     """
 
     def __init__(
@@ -82,10 +82,11 @@ class TransformersSampler:
         batch: int | None = None,
         device: str | None = None,
         dtype: str | None = None,
+        graphs: bool = False,
     ) -> None:
         if batch is not None and batch < 1:
             raise ValueError(f"batch={batch} must be at least 1")
-        self.batch = batch
+        self.batch, self.graphs = batch, graphs
         self.model: PreTrainedModel
         if isinstance(model, str):
             self.model, self.tokenizer = load(model, device=device, dtype=dtype)
@@ -93,6 +94,8 @@ class TransformersSampler:
             raise ValueError("tokenizer=None; a model that is given as it is needs its tokenizer")
         else:
             self.model, self.tokenizer = model, tokenizer
+        if graphs and self.model.device.type != "cuda":
+            raise ValueError(f"graphs=True needs a GPU; the model is on {self.model.device.type}")
 
     def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
         """Every sample of every request, each as soon as it is done."""
@@ -112,7 +115,8 @@ class TransformersSampler:
                 f"the prompt of {request.problem} has {len(ids)} tokens and the model "
                 f"{positions} positions; leave the problem out or use another model"
             )
-        return _Prompt(request, ids, limit)
+        shared = len(request.samples) >= _SHARE and not self.graphs
+        return _Prompt(request, ids, limit, shared)
 
 
 class _Batch:
@@ -130,6 +134,7 @@ class _Batch:
         total = sum(len(prompt.request.samples) for prompt in prompts)
         self.size = min(sampler.batch or fitting(sampler.model, longest), total)
         self.slots = Slots(self.size)
+        self.recorded = Steps(self.model, self.slots) if sampler.graphs else None
         self.rows: list[_Row] = []
 
     def completions(self) -> Iterator[Completion]:
@@ -202,8 +207,16 @@ class _Batch:
     @torch.inference_mode()
     def step(self) -> list[Completion]:
         """One more token for every row."""
-        mask = self.slots.next([row.place for row in self.rows])
         last = [[row.ids[-1], row.position] for row in self.rows]
+        logits_BV = self.next(last) if self.recorded is None else self.recorded(last)
+        completions = self.extend(0, logits_BV)
+        if completions:
+            self.group()
+        return completions
+
+    def next(self, last: list[list[int]]) -> torch.Tensor:
+        """Logits, from each row's last token and its position."""
+        mask = self.slots.next([row.place for row in self.rows])
         last_B2 = torch.tensor(last, device=self.device)
         out = self.model(
             input_ids=last_B2[:, :1],
@@ -212,10 +225,7 @@ class _Batch:
             past_key_values=self.slots,
             maxk_slots=self.slots,
         )
-        completions = self.extend(0, out.logits[:, -1])
-        if completions:
-            self.group()
-        return completions
+        return out.logits[:, -1]
 
     def extend(self, first: int, logits_BV: torch.Tensor) -> list[Completion]:
         """Draw a token for every row from the first on; take out those that have ended."""

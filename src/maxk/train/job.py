@@ -28,6 +28,7 @@ from maxk.records import Problem
 from maxk.runs import Run, RunError, write_whole
 from maxk.sample.generate import replace_generate
 from maxk.sample.tables import write_problems
+from maxk.sample.transformers_ import TransformersSampler
 from maxk.sample.vllm_ import VllmSampler
 from maxk.train.arithmetic import arithmetic
 from maxk.train.config import MaxKConfig
@@ -101,7 +102,9 @@ def train(
             run=run if config.run.rollouts else None,
         )
         if config.model.sampler == "maxk":
-            replace_generate(trainer.accelerator.unwrap_model(trainer.model), tokenizer)
+            trained: Any = trainer.accelerator.unwrap_model(trainer.model)
+            sampler = TransformersSampler(trained, tokenizer, **config.model.engine)
+            replace_generate(trained, tokenizer, sampler)
         elif config.model.sampler == "vllm":
             assert engine is not None
             sample_with(engine, trainer, tokenizer)
@@ -161,8 +164,8 @@ def trl_config(config: TrainConfig) -> MaxKConfig:
         raise ConfigError('trl.use_vllm goes with model.sampler = "trl"')
     if config.model.sampler == "vllm" and config.lora:
         raise ConfigError('model.sampler = "vllm" has no adapters; use trl.use_vllm with [lora]')
-    if config.model.engine and config.model.sampler != "vllm":
-        raise ConfigError('model.engine goes with model.sampler = "vllm"')
+    if config.model.engine and config.model.sampler == "trl":
+        raise ConfigError('model.engine goes with model.sampler = "maxk" or "vllm"')
     given: dict[str, Any] = DEFAULTS | config.trl
     if not torch.accelerator.is_available():
         given = {"bf16": False, "use_cpu": True} | given

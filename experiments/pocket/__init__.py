@@ -1,0 +1,1 @@
+"""The plan of the small model: what `make demo-full` runs."""

@@ -1,0 +1,54 @@
+"""Methods that are not in maxk's registry: tried here, under names of their own."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from maxk.estimators.methods import METHODS, Method, bon_loo, on_policy, pass_at_k
+
+
+def levels(r: Tensor, k: int) -> Tensor:
+    """max@k as pass@k of every level of reward, each standardised and weighted by its height.
+
+    A reward is the sum of the levels it reaches, and so is the best of k. Standardised one by one,
+    a level that few reach counts for more than in the sum.
+    """
+    sorted_J = r.sort(-1).values
+    heights_J = torch.diff(sorted_J, dim=-1, prepend=sorted_J[..., :1])
+    reached_JN = (r[..., None, :] >= sorted_J[..., :, None]).to(r.dtype)
+    return (heights_J[..., None] * pass_at_k(reached_JN, k)).sum(-2)
+
+
+def top(r: Tensor, k: int) -> Tensor:
+    """pass@k, standardised, of being as good as the best of the group, however little that is."""
+    return pass_at_k((r == r.amax(-1, keepdim=True)).to(r.dtype), k)
+
+
+def of_power(r: Tensor, k: int, power: int, method: Callable[[Tensor, int], Tensor]) -> Tensor:
+    """A method for the reward to a power: what lacks a test is worth less."""
+    return method(r**power, k)
+
+
+def of_full(r: Tensor, k: int, method: Callable[[Tensor, int], Tensor]) -> Tensor:
+    """A method for the mean of the continuous and the binary reward."""
+    return method((r + (r >= 1)) / 2, k)
+
+
+def register() -> None:
+    """Give the registry of this process these methods too."""
+    centered = partial(on_policy, baseline="loo")
+    functions: dict[str, Callable[..., Tensor]] = {
+        "baseline-none": partial(on_policy, baseline="none"),
+        "baseline-mean": partial(on_policy, baseline="mean"),
+        "levels": levels,
+        "top": top,
+        "centered-power-2": partial(of_power, power=2, method=centered),
+        "centered-power-4": partial(of_power, power=4, method=centered),
+        "loo-power-4": partial(of_power, power=4, method=bon_loo),
+        "centered-full": partial(of_full, method=centered),
+        "levels-power-4": partial(of_power, power=4, method=levels),
+    }
+    for name, function in functions.items():
+        METHODS[name] = Method(function, uses_k=True)
