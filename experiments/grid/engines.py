@@ -28,14 +28,29 @@ def weights_of(folder: str | Path) -> Iterator[tuple[str, Any]]:
 
 
 class TransformersEngine:
-    """A sampler of its own for each model."""
+    """maxk's own sampling: a sampler for each model, kept until another is asked for.
+
+    options: of TransformersSampler, in training too.
+    """
 
     kind: Kind = "transformers"
     vllm = None
-    loaded: str | None = None
+
+    def __init__(self, options: dict[str, Any] | None = None) -> None:
+        self.options = options or {}
+        self.loaded: str | None = None
+        self.made: TransformersSampler | None = None
 
     def sampler(self, folder: str | Path) -> Sampler:
-        return TransformersSampler(str(folder))
+        if self.loaded != str(folder) or self.made is None:
+            self.forget()
+            self.made = TransformersSampler(str(folder), **self.options)
+            self.loaded = str(folder)
+        return self.made
+
+    def forget(self) -> None:
+        """Before a training, which needs the memory."""
+        self.loaded = self.made = None
 
 
 class VllmEngine:
@@ -53,6 +68,10 @@ class VllmEngine:
             self.vllm.load(weights_of(resolve(str(folder))))
             self.loaded = str(folder)
         return self.vllm
+
+    def forget(self) -> None:
+        """Before a training, which puts other weights into it."""
+        self.loaded = None
 
     def difference(self, folder: str | Path) -> float:
         """The largest difference between a weight in the engine and the saved one, as it rounds."""

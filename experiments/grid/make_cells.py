@@ -78,7 +78,7 @@ def cell(
         "run": {"out": f"runs/grid/{name}"},
         "model": {"name": grid["model"], "sampler": "vllm", "engine": grid["engine"]},
         "data": data,
-        "reward": {"kind": kind},
+        "reward": {"kind": kind, **grid["limits"]},
         "method": {"name": method, "k": 4, **more},
         "trl": {**TRL, **trl},
     }

@@ -10,6 +10,7 @@ from typing import Any
 from experiments.grid.results import Result, of_hardware
 from maxk.config import TrainConfig
 from maxk.sample import Settings
+from maxk.verify import Limits
 
 HERE = Path(__file__).parent
 BASE = "base"  # the cell that is not trained
@@ -28,6 +29,7 @@ class EvalSet:
     ids: str | None = None  # the file with the chosen ones
     judged_on: str | None = None
     limit: int | None = None  # the first so many
+    cpu_seconds: float | None = None  # of a test, where the grid's are too few
 
     @property
     def size(self) -> int:
@@ -49,7 +51,9 @@ class Grid:
     n: int
     entropy_samples: int
     settings: Settings
-    engine: dict[str, Any]
+    limits: Limits
+    own: dict[str, Any]  # of maxk's own sampling on a GPU
+    engine: dict[str, Any]  # of vLLM
     side: dict[str, Any]
     training_only: dict[str, Any]
     sets: dict[str, EvalSet]
@@ -70,6 +74,7 @@ class Grid:
 def read_grid(file: Path = HERE / "grid.toml") -> Grid:
     given = tomllib.loads(file.read_text())
     given["settings"] = Settings(**given["settings"])
+    given["limits"] = Limits(**given["limits"])
     given["sets"] = {name: EvalSet(name, **each) for name, each in given["sets"].items()}
     return Grid(**given)
 

@@ -90,7 +90,9 @@ class Pool:
 def work(end: Connection, kind: Kind, model: str, options: dict[str, Any]) -> None:
     """A side engine: it does what it is told."""
     try:
-        engine = TransformersEngine() if kind == "transformers" else VllmEngine(model, options)
+        engine = (
+            TransformersEngine(options) if kind == "transformers" else VllmEngine(model, options)
+        )
         sampler = None
         while True:
             try:
@@ -136,6 +138,7 @@ class PooledEngine:
     def __init__(self, main: VllmEngine | TransformersEngine, pool: Pool) -> None:
         self.kind: Kind = main.kind
         self.vllm, self.pool = main.vllm, pool
+        self.options = main.options if isinstance(main, TransformersEngine) else {}
         self.loaded: str | None = None
 
     def sampler(self, folder: str | Path) -> Pool:
@@ -143,6 +146,9 @@ class PooledEngine:
             self.pool.ask("load", str(folder))
             self.loaded = str(folder)
         return self.pool
+
+    def forget(self) -> None:
+        """Side engines keep their weights while the main one trains."""
 
     def difference(self, folder: str | Path) -> float:
         return max(self.pool.ask("difference", str(folder)))

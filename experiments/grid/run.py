@@ -49,7 +49,6 @@ from experiments.grid.results import (  # noqa: E402
 from experiments.grid.sets import Sets  # noqa: E402
 from experiments.grid.stages import Cell, OutOfTime, Site, free_memory  # noqa: E402
 from maxk.runs import environment  # noqa: E402
-from maxk.verify import Limits  # noqa: E402
 
 MORE, FAILED = 3, 1  # exit status: the budget ended; a cell went wrong
 TO_SAVE = 20.0  # seconds to write a checkpoint of a training that is cut off
@@ -86,9 +85,6 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sets", nargs="+", help="evaluation sets; default: those of the cell")
     parser.add_argument("--limit", type=int, help="the first so many problems of each set")
     parser.add_argument("--judges", type=int, help="programs judged at once; default: 2 per core")
-    parser.add_argument(
-        "--cpu-seconds", type=float, default=Limits.cpu_seconds, help="of a test in evaluation"
-    )
     parser.add_argument("--tag", default="", help="for the names of cells with other keys")
     parser.add_argument("--note", default="", help="for the results, such as a commit")
     parser.add_argument("--list", action="store_true", help="say what there is to do, and no more")
@@ -259,7 +255,7 @@ class Runner:
             given.overrides,
             lambda text: print(f"[{time.monotonic() - self.begun:6.0f} s] {text}", flush=True),
             given.judges,
-            Limits(cpu_seconds=given.cpu_seconds),
+            self.grid.limits,
         )
 
     def start(self, gpu: GpuWatch) -> Site:
@@ -268,12 +264,13 @@ class Runner:
         self.sets = site.sets
         if any(each.judged_on for name, _ in self.asked for each in self.sets_of(name)):
             site.sets.ask_beside()
-        main: VllmEngine | TransformersEngine = TransformersEngine()
+        main: VllmEngine | TransformersEngine = TransformersEngine(self.own_options())
         if self.given.engine == "vllm":
             main = VllmEngine(site.model, self.engine_options())
         site = replace(site, engine=main)
         if self.given.side_engines:  # after the engine, which measures what memory is free
             options = self.grid.engine | self.grid.side
+            options = options if main.kind == "vllm" else self.own_options()
             self.pool = Pool(main.kind, self.given.side_engines, site.model, options)
             site = replace(site, engine=PooledEngine(main, self.pool))
         gpus = self.gpus = environment()["gpus"]
@@ -281,8 +278,17 @@ class Runner:
         self.started = time.monotonic() - self.begun
         return site
 
+    def own_options(self) -> dict[str, Any]:
+        """Of maxk's own sampling: those of grid.toml are for a GPU."""
+        import torch
+
+        options = self.grid.own if torch.cuda.is_available() else {}
+        return options | {name: number(value) for name, value in self.given.engine_option}
+
     def engine_options(self) -> dict[str, Any]:
         """Of the engine that training uses; with side engines that is all it does."""
+        if self.given.engine == "transformers":
+            return self.own_options()
         options = self.grid.engine | (self.grid.training_only if self.given.side_engines else {})
         return options | {name: number(value) for name, value in self.given.engine_option}
 
@@ -361,7 +367,7 @@ class Runner:
             "tag": self.given.tag,
             "id": identity.read_text(),  # of this training: its weights are no other's
             "engine": cell.site.engine.kind,
-            "engine_options": self.engine_options() if cell.site.engine.kind == "vllm" else {},
+            "engine_options": self.engine_options(),
             "side_engines": self.given.side_engines,
             "overlap": self.given.overlap,
             "note": self.given.note,

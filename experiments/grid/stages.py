@@ -84,8 +84,9 @@ class Cell:
         assert source is not None
         places = ["--run.out", str(self.folder / "train"), "--model.name", self.site.model]
         places += ["--data.source", str(self.site.data / source), "--trl.seed", str(self.seed)]
-        if self.site.engine.kind == "transformers":
-            places += ["--model.sampler", "maxk", "--model.engine", "{}"]
+        if not isinstance(self.site.engine, VllmEngine) and self.site.engine.vllm is None:
+            options = json.dumps(self.site.engine.options)  # which TOML reads too, but for ":"
+            places += ["--model.sampler", "maxk", "--model.engine", options.replace(":", " =")]
         return read_config(file, [*places, *self.site.overrides])
 
     # --- what is done ------------------------------------------------------------------------
@@ -113,8 +114,8 @@ class Cell:
         """From the start, or from the checkpoint that the end of a budget left."""
         from maxk.train.job import train
 
-        if not isinstance(self.site.engine, PooledEngine):
-            self.site.engine.loaded = None
+        self.site.engine.forget()
+        free_memory()
         with self.stage("train") as note:
             outcome = train(self.config(), self.site.say, self.site.engine.vllm, self.brief)
             note |= {"step": outcome.step, "finished": outcome.finished}
@@ -163,12 +164,11 @@ class Cell:
                 if self.site.left() < 0:
                     raise OutOfTime
 
-            judging = Judging(self.site.judges, self.site.limits)
+            judging = Judging(self.site.judges, self.limits(each))
             sample(problems, sampler, run, n, settings, judging=judging, progress=progress)
             if "sampled" in note:
                 note["waited_for_judges"] = round(time.monotonic() - note.pop("sampled"), 2)
         del sampler
-        free_memory()
 
     def judge_beside(self, each: EvalSet, n: int) -> None:
         """Begin to judge the samples of another set by the tests of this one."""
@@ -180,7 +180,7 @@ class Cell:
         copy_samples(sampled, run, problems)
         workers = min(JUDGES_BESIDE, self.site.judges or JUDGES_BESIDE)
         judge = Judge(
-            run, Judging(workers, self.site.limits), "verdicts", lambda *_: None
+            run, Judging(workers, self.limits(each)), "verdicts", lambda *_: None
         ).__enter__()
         self.beside.append((each, judge, time.monotonic()))
         for part in unjudged(run, "verdicts"):
@@ -216,6 +216,10 @@ class Cell:
             count = self.site.grid.entropy_samples
             note["completions"] = write_entropies(run, problems, str(self.model), count)
         free_memory()
+
+    def limits(self, each: EvalSet) -> Limits:
+        limits = self.site.limits
+        return limits if each.cpu_seconds is None else replace(limits, cpu_seconds=each.cpu_seconds)
 
     def config_of(self, each: EvalSet, n: int) -> dict[str, Any]:
         """Of a sampling run: what its completions depend on."""

@@ -45,7 +45,8 @@ class ModelTable(Table):
     name: str
     # maxk: faster on a CPU. vllm: maxk's, in this process, on one GPU. TRL's is trl.use_vllm.
     sampler: Literal["trl", "maxk", "vllm"] = "trl"
-    engine: dict[str, Any] = {}  # more arguments of the sampler: VllmSampler, TransformersSampler
+    # More arguments of VllmSampler or, for maxk, TransformersSampler; with dtype that is a copy.
+    engine: dict[str, Any] = {}
 
 
 class DataTable(Table):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from maxk.sample import Request, Settings, slots
+from maxk.sample import Request, Settings, graphs
 from maxk.sample import transformers_ as back_end
 from maxk.sample.graphs import Steps, rows_for
 from maxk.sample.transformers_ import TransformersSampler
@@ -43,10 +43,10 @@ def test_steps_on_fixed_memory_draw_what_others_draw(monkeypatch):
     assert len(lengths) > 20
     assert max(lengths) > 64
     repeating = Repeating()
-    monkeypatch.setattr(slots, "_GROWTH", 64)  # so that they grow once on the way
+    monkeypatch.setattr(graphs, "_PLACES", 64)  # so that there are several
 
-    def steps(model: Any, rows: Any) -> Steps:
-        return Steps(model, rows, repeating)
+    def steps(model: Any, slots: Any, settings: Settings) -> Steps:
+        return Steps(model, slots, settings, repeating)
 
     monkeypatch.setattr(back_end, "Steps", steps)
     sampler = TransformersSampler(*pair, batch=48)
@@ -85,3 +85,81 @@ def test_graphs_draw_what_steps_draw():
     assert len(same) >= 0.95 * len(found)  # a rounding may decide a draw
     for key in same:
         assert found[key].logprob == pytest.approx(plain[key].logprob, abs=1e-2)
+
+
+def padded(pair: Any, monkeypatch: Any, **options: Any) -> tuple[Any, list[Repeating]]:
+    """A sampler that keeps to fixed memory as if there were graphs, and what it recorded."""
+    made: list[Repeating] = []
+
+    def steps(model: Any, slots: Any, settings: Settings) -> Steps:
+        made.append(Repeating())
+        return Steps(model, slots, settings, made[-1])
+
+    monkeypatch.setattr(back_end, "Steps", steps)
+    sampler = TransformersSampler(*pair, **options)
+    sampler.graphs = True  # which the constructor grants on a GPU alone
+    return sampler, made
+
+
+def ids_of(sampler: Any, settings: Settings = SETTINGS) -> dict[tuple[str, int], Any]:
+    return {(c.problem, c.sample): c.ids for c in sampler.sample(REQUESTS, settings)}
+
+
+def test_what_was_recorded_is_used_again_with_the_weights_of_the_moment(monkeypatch):
+    pair: Any = tiny_model()
+    sampler, made = padded(pair, monkeypatch)
+    before = ids_of(sampler)
+    assert ids_of(sampler) == before
+    with torch.no_grad():
+        for weights in pair[0].parameters():
+            weights.mul_(1.5)  # in place, as an optimiser does
+    after = ids_of(sampler)
+    assert len(made) == 1
+    assert after != before
+    assert after == ids_of(TransformersSampler(*pair))
+    for weights in pair[0].parameters():
+        weights.data = weights.data.clone()  # elsewhere: a graph would read the old memory
+    ids_of(sampler)
+    ids_of(sampler, Settings(temperature=0.5, max_tokens=100, chat=False))
+    assert len(made) == 3
+
+
+def test_prompts_of_other_lengths_have_slots_of_their_own_where_not_all_fit(monkeypatch):
+    model, tokenizer = tiny_model()
+    monkeypatch.setattr(back_end, "_SHORTEST", 32)
+    sampler, made = padded((model, tokenizer), monkeypatch, batch=8)
+    asked = [Request(f"{i}", "x" * (1 + i % 3 * 40), tuple(range(5))) for i in range(6)]
+    settings = Settings(max_tokens=20, chat=False)
+    found = {(c.problem, c.sample): c.ids for c in sampler.sample(asked, settings)}
+    own = TransformersSampler(model, tokenizer).sample(asked, settings)
+    assert found == {(c.problem, c.sample): c.ids for c in own}
+    assert len(found) == 30
+    assert len(made) == 1  # the longest come first, and shorter ones can use their slots
+
+
+def test_top_p_and_temperature_are_the_same_in_recorded_steps(monkeypatch):
+    pair = tiny_model()
+    for settings in (
+        Settings(temperature=0.7, top_p=0.8, max_tokens=30, chat=False),
+        Settings(temperature=0.0, max_tokens=30, chat=False),
+    ):
+        sampler, _ = padded(pair, monkeypatch)
+        assert ids_of(sampler, settings) == ids_of(TransformersSampler(*pair), settings)
+
+
+def test_a_copy_takes_the_weights_it_is_given():
+    trained, tokenizer = tiny_model()
+    copy: Any = tiny_model()[0]
+    copy.to(torch.bfloat16)
+    with torch.no_grad():
+        for weights in trained.parameters():
+            weights.mul_(1.5)
+    sampler = TransformersSampler(copy, tokenizer)
+    sampler.load(trained.named_parameters())
+    for one, two in zip(copy.parameters(), trained.parameters(), strict=True):
+        assert torch.equal(one, two.bfloat16())
+    pairs = list(trained.named_parameters())
+    with pytest.raises(ValueError, match="has no weights 'other'"):
+        sampler.load([("other", pairs[0][1])])
+    with pytest.raises(ValueError, match="were not given"):
+        sampler.load(pairs[1:])

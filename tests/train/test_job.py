@@ -228,7 +228,7 @@ def test_a_run_that_is_over_holds_no_memory(world, tmp_path):
 
 def test_an_engine_that_cannot_be_is_refused(world, tmp_path):
     lora, engine = ("--lora.r", "2"), ("--model.engine", "{batch = 8}")
-    with pytest.raises(ConfigError, match="has no adapters"):
+    with pytest.raises(ConfigError, match="of its own has no adapters"):
         train(config(world, tmp_path / "no", "--model.sampler", "vllm", *lora), print)
     with pytest.raises(ConfigError, match=r'model\.engine goes with model\.sampler = "maxk"'):
         train(config(world, tmp_path / "no", *engine), print)

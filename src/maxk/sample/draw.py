@@ -22,12 +22,16 @@ class Drawn(NamedTuple):
 
 
 def draw(
-    logits_BV: Tensor, uniforms_B: Tensor, temperature: float = 1.0, top_p: float = 1.0
+    logits_BV: Tensor,
+    uniforms_B: Tensor,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    looking: bool = True,
 ) -> Drawn:
     """A token for every row.
 
     uniforms_B: float64, at least 0 and below 1. Log-probabilities and entropies are those at
-    temperature 1 without top-p.
+    temperature 1 without top-p. looking: at the numbers, to save work; a graph cannot.
     """
     logits_BV = logits_BV.float()
     probs_BV = model_BV = logits_BV.softmax(-1)
@@ -37,21 +41,26 @@ def draw(
         if temperature != 1:
             probs_BV = (logits_BV / temperature).softmax(-1)
         if top_p < 1:
-            probs_BV = nucleus(probs_BV, top_p)
+            probs_BV = nucleus(probs_BV, top_p, 256 if looking else logits_BV.shape[-1])
         tokens_B = invert(probs_BV, uniforms_B)
     logprobs_B = model_BV.gather(-1, tokens_B[:, None])[:, 0].log()
     # The logarithm of the sum of exponentials, from any one token.
     norms_B = logits_BV.gather(-1, tokens_B[:, None])[:, 0] - logprobs_B
-    entropies_B = norms_B - torch.linalg.vecdot(model_BV, logits_BV)
-    if bool(entropies_B.isnan().any()):  # a logit is -inf, and 0 times that is no number
+    # A logit may be -inf, and 0 times that is no number.
+    finite_BV = logits_BV if looking else logits_BV.clamp(min=torch.finfo(torch.float32).min)
+    entropies_B = norms_B - torch.linalg.vecdot(model_BV, finite_BV)
+    if looking and bool(entropies_B.isnan().any()):
         entropies_B = torch.special.entr(model_BV).sum(-1)
     return Drawn(tokens_B, logprobs_B, entropies_B)
 
 
-def nucleus(probs_BV: Tensor, top_p: float) -> Tensor:
-    """The likeliest tokens that together reach `top_p`, the others 0; rows do not add up to 1."""
+def nucleus(probs_BV: Tensor, top_p: float, first: int = 256) -> Tensor:
+    """The likeliest tokens that together reach `top_p`, the others 0; rows do not add up to 1.
+
+    first: so many are looked at first.
+    """
     vocabulary = probs_BV.shape[-1]
-    k = min(256, vocabulary)
+    k = min(first, vocabulary)
     while True:
         top_BK, index_BK = probs_BV.topk(k)
         mass_BK = top_BK.cumsum(-1)

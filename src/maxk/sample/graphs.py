@@ -1,61 +1,79 @@
 """Steps of a model, recorded once per shape and repeated: CUDA graphs.
 
 A small model on a GPU spends its time in Python, which starts its kernels one by one. A recorded
-step is started as a whole. Its shapes and the memory it reads are fixed, so it is made for a few
-numbers of rows, those in use and some that are not, and for all the places that the slots have.
+step, the draw of the tokens with it, is started as a whole. Its shapes and the memory it works on
+are fixed, so it is made for a few numbers of rows, those in use and some that are not, and for a
+few numbers of places.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from maxk.sample.base import Settings
+from maxk.sample.draw import draw
 from maxk.sample.slots import Slots
 
 _FEWER = 4  # each number of rows that is recorded is so many times the next
+_PLACES = 256  # between the numbers of places
 
 Record = Callable[[Callable[[], Tensor]], Callable[[], Tensor]]
 
 
 class Steps:
-    """One more token for every row of the slots, which must hold whole prompts.
+    """One more token for every row of the slots, which hold whole prompts and do not grow.
 
     record: gives what repeats a call on the same memory.
     """
 
-    def __init__(self, model: Any, slots: Slots, record: Record | None = None) -> None:
-        self.model, self.slots = model, slots
+    def __init__(
+        self, model: Any, slots: Slots, settings: Settings, record: Record | None = None
+    ) -> None:
+        self.model, self.slots, self.settings = model, slots, settings
         self.record = _Recorder() if record is None else record
-        self.known: dict[tuple[int, int], tuple[Tensor, Callable[[], Tensor]]] = {}
+        self.known: dict[tuple[int, int], tuple[Tensor, Tensor, Callable[[], Tensor]]] = {}
 
-    def __call__(self, last: Sequence[Sequence[int]]) -> Tensor:
-        """The next logits, from each row's last token and its position."""
-        self.slots.reserve(max(position for _, position in last) + 1)
-        rows = rows_for(len(last), self.slots.slots)
-        shape = (rows, self.slots.room)
-        there = torch.tensor([*last, *[[0, 0]] * (rows - len(last))])
-        if shape in self.known:
-            inputs, repeat = self.known[shape]
-            inputs.copy_(there)
-            return repeat()[: len(last)]
-        inputs = there.to(self.model.device)
+    def __call__(self, last_3B: np.ndarray, uniforms_B: np.ndarray) -> Tensor:
+        """Tokens, log-probabilities and entropies [3, rows], from each row's last token, its
+        position and its place."""
+        count = last_3B.shape[1]
+        rows = rows_for(count, self.slots.slots)
+        used = min(-(-int(last_3B[2].max() + 1) // _PLACES) * _PLACES, self.slots.room)
+        last = torch.zeros(3, rows, dtype=torch.int64)
+        last[:, :count] = torch.from_numpy(last_3B)
+        uniforms = torch.zeros(rows, dtype=torch.float64)
+        uniforms[:count] = torch.from_numpy(uniforms_B)
+        if (rows, used) not in self.known:
+            return self._first(last, uniforms, used)[:, :count]
+        last_there, uniforms_there, repeat = self.known[rows, used]
+        last_there.copy_(last)
+        uniforms_there.copy_(uniforms)
+        return repeat()[:, :count]
+
+    def _first(self, last: Tensor, uniforms: Tensor, used: int) -> Tensor:
+        """A step of a shape that is not known yet."""
+        device = self.model.device
+        last_3R, uniforms_R = last.to(device), uniforms.to(device)
 
         def step() -> Tensor:
-            mask = self.slots.at(inputs[:, 1], self.slots.room)
-            return self.model(
-                input_ids=inputs[:, :1],
-                position_ids=inputs[:, 1:],
+            mask = self.slots.at(last_3R[2], used)
+            out = self.model(
+                input_ids=last_3R[0, :, None],
+                position_ids=last_3R[1, :, None],
                 attention_mask=mask,
                 past_key_values=self.slots,
                 maxk_slots=self.slots,
-            ).logits[:, -1]
+            )
+            how = (self.settings.temperature, self.settings.top_p)
+            drawn = draw(out.logits[:, -1], uniforms_R, *how, looking=False)
+            return torch.stack([each.double() for each in drawn])
 
-        logits = step()  # as it is: what is made at the first call is not to be recorded
-        # Graphs for fewer places are of no more use: the slots have moved.
-        self.known = {at: found for at, found in self.known.items() if at[1] == self.slots.room}
-        self.known[shape] = inputs, self.record(step)
-        return logits[: len(last)]
+        found = step()  # not recorded: what a library makes at its first call is no part of it
+        self.known[last.shape[1], used] = last_3R, uniforms_R, self.record(step)
+        return found
 
 
 def rows_for(count: int, most: int) -> int:

@@ -19,33 +19,46 @@ from transformers.cache_utils import Cache, DynamicCache
 _GROWTH = 128  # positions added at a time
 _ATTENTION = "maxk_slots"
 
+KeysValues = list[tuple[Tensor, Tensor]]  # of a prompt, [1, heads, length, width] in every layer
+
 
 class Slots(Cache):
     """A row per slot; rows differ in length, and some have their prompt elsewhere."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, places: int | None = None) -> None:
+        """places: of every slot, once and for all; default, they grow."""
         super().__init__(layers=[])
-        self.slots, self.room, self.used = slots, 0, 0
+        self.slots, self.places, self.room, self.used = slots, places, 0, 0
         self.keys: list[Tensor] = []
         self.values: list[Tensor] = []
-        self.shared: list[tuple[DynamicCache, slice | Tensor]] = []  # a prompt, and whose it is
+        self.whole: Tensor | None = None  # all of them in one, where they do not grow
+        self.shared: list[tuple[KeysValues, slice | Tensor]] = []  # a prompt, and whose it is
         self.rows_B = self.places_B = torch.empty(0)
 
-    def fill(self, prompt: DynamicCache, start: int, stop: int) -> None:
+    def fill(self, prompt: KeysValues, start: int, stop: int) -> None:
         """A copy of the prompt into the slots from start to stop."""
-        length = prompt.get_seq_length()
+        length = prompt[0][0].shape[2]
         self.make(prompt)
         self.reserve(length + 1)
-        for i, layer in enumerate(layers_of(prompt)):
-            self.keys[i][start:stop, :, :length] = layer.keys
-            self.values[i][start:stop, :, :length] = layer.values
+        for i, (keys, values) in enumerate(prompt):
+            self.keys[i][start:stop, :, :length] = keys
+            self.values[i][start:stop, :, :length] = values
 
-    def make(self, like: DynamicCache) -> None:
+    def make(self, like: KeysValues) -> None:
         """The tensors, at the first prompt that shows their shape."""
-        if not self.keys:
-            keys, values = zip(*((each.keys, each.values) for each in layers_of(like)), strict=True)
-            self.keys = [each.new_empty(self._shape(each, 0)) for each in keys]
-            self.values = [each.new_empty(self._shape(each, 0)) for each in values]
+        if self.keys:
+            return
+        shapes = {each.shape for pair in like for each in pair}
+        if self.places is not None and len(shapes) == 1:
+            first = like[0][0]
+            self.room = self.places
+            whole = first.new_zeros(len(like), 2, *self._shape(first, self.room))
+            self.keys, self.values = list(whole[:, 0]), list(whole[:, 1])
+            self.whole = whole
+            return
+        self.keys = [keys.new_empty(self._shape(keys, 0)) for keys, _ in like]
+        self.values = [values.new_empty(self._shape(values, 0)) for _, values in like]
+        self.reserve(self.places or 0)
 
     def reserve(self, length: int) -> None:
         """Room for so many places in every slot."""
@@ -63,14 +76,14 @@ class Slots(Cache):
         """Rows to other slots: what lies in the first `used` places."""
         device = self.keys[0].device
         source_M, target_M = (torch.tensor(rows, device=device) for rows in (sources, targets))
-        for tensor in (*self.keys, *self.values):
-            tensor[target_M, :, :used] = tensor[source_M, :, :used]
+        for tensor in (*self.keys, *self.values) if self.whole is None else (self.whole,):
+            tensor[..., target_M, :, :used, :] = tensor[..., source_M, :, :used, :]
 
-    def next(self, places: Sequence[int]) -> Tensor:
+    def next(self, places_B: Tensor) -> Tensor:
         """Where the next token of every row goes; gives what to add to the scores of each place."""
-        used = max(places) + 1
+        used = int(places_B.max()) + 1
         self.reserve(used)
-        return self.at(torch.tensor(places, device=self.keys[0].device), used)
+        return self.at(places_B.to(self.keys[0].device), used)
 
     def at(self, places_B: Tensor, used: int) -> Tensor:
         """The same, for places on the device, all below `used`, for which there is room."""
@@ -94,9 +107,11 @@ class Slots(Cache):
         return (self.slots, like.shape[1], length, like.shape[3])
 
 
-def layers_of(prompt: DynamicCache) -> list[Any]:
-    """What a prompt's cache holds: keys and values [1, heads, length, width] of every layer."""
-    return prompt.layers
+def read(cache: DynamicCache, row: int, length: int) -> KeysValues:
+    """What a cache holds of a prompt: one of its rows, without the places behind its end."""
+    layers: list[Any] = cache.layers
+    one = slice(row, row + 1)
+    return [(layer.keys[one, :, :length], layer.values[one, :, :length]) for layer in layers]
 
 
 def attention(
@@ -126,18 +141,17 @@ def attention(
     query = query.view(rows, kv_heads, heads // kv_heads, width) * scale
     scores = query @ key.transpose(-1, -2) + attention_mask
     layer: Any = module.layer_idx
-    prompts = [(layers_of(prompt)[layer], of) for prompt, of in maxk_slots.shared]
-    longest = max((prompt.keys.shape[2] for prompt, _ in prompts), default=0)
+    prompts = [(prompt[layer], of) for prompt, of in maxk_slots.shared]
+    longest = max((keys.shape[2] for (keys, _), _ in prompts), default=0)
     if prompts:
         scores = pad(scores, (longest, 0), value=-torch.inf)
-        for prompt, of in prompts:
-            found = shared_product(query[of], prompt.keys[0].transpose(-1, -2))
+        for (keys, _), of in prompts:
+            found = shared_product(query[of], keys[0].transpose(-1, -2))
             scores[of, :, :, : found.shape[-1]] = found
     weights = scores.softmax(-1, dtype=torch.float32).to(value.dtype)
     out = weights[..., longest:] @ value
-    for prompt, of in prompts:
-        length = prompt.keys.shape[2]
-        out[of] += shared_product(weights[of, :, :, :length], prompt.values[0])
+    for (keys, values), of in prompts:
+        out[of] += shared_product(weights[of, :, :, : keys.shape[2]], values[0])
     return out.reshape(rows, 1, heads, -1), None
 
 

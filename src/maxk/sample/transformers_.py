@@ -6,9 +6,10 @@ longest and the batch stays full. Prompts are taken by length, longest first, so
 side see about as many positions.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,14 @@ from maxk.sample.base import Completion, Request, Settings, prompt_ids, stream_o
 from maxk.sample.draw import draw
 from maxk.sample.graphs import Steps
 from maxk.sample.models import load
-from maxk.sample.slots import Slots, ready
+from maxk.sample.rows import Ended, Rows
+from maxk.sample.slots import KeysValues, Slots, read, ready
 
-_CPU_BATCH, _GPU_BATCH = 128, 512
+_CPU_BATCH, _GPU_BATCH, _GRAPH_BATCH = 128, 512, 2048
 _SHARE = 32  # samples of a prompt from which on it is not copied; a product of matrices each
 _MEMORY = 0.6  # of what is free on a GPU, for the slots
+_READ, _TOGETHER = 8192, 32  # tokens of prompts, and prompts, that are read at once
+_SHORTEST = 256  # places of the smallest slots; the others have twice as many each
 
 
 @dataclass
@@ -36,33 +40,16 @@ class _Prompt:
     limit: int  # tokens that a completion may have
     shared: bool  # its samples look at one copy of it
     waiting: Iterator[int] = field(init=False)
-    cache: DynamicCache | None = None
+    cache: KeysValues | None = None
     logits: torch.Tensor | None = None
 
     def __post_init__(self) -> None:
         self.waiting = iter(self.request.samples)
 
-
-@dataclass
-class _Row:
-    """A sample in the making."""
-
-    prompt: _Prompt
-    sample: int
-    uniforms: np.ndarray
-    ids: list[int] = field(default_factory=list)
-    logprob: float = 0.0
-    entropy: float = 0.0  # summed over the tokens
-
     @property
-    def position(self) -> int:
-        """Of its last token."""
-        return len(self.prompt.ids) + len(self.ids) - 1
-
-    @property
-    def place(self) -> int:
-        """The same, in its slot."""
-        return self.position - (len(self.prompt.ids) if self.prompt.shared else 0)
+    def longest(self) -> int:
+        """Places that it takes with a completion."""
+        return len(self.ids) + self.limit
 
 
 class TransformersSampler:
@@ -87,6 +74,7 @@ class TransformersSampler:
         if batch is not None and batch < 1:
             raise ValueError(f"batch={batch} must be at least 1")
         self.batch, self.graphs = batch, graphs
+        self.kept: tuple[Any, Steps] | None = None
         self.model: PreTrainedModel
         if isinstance(model, str):
             self.model, self.tokenizer = load(model, device=device, dtype=dtype)
@@ -102,9 +90,47 @@ class TransformersSampler:
         prompts = [self._prompt(request, settings) for request in requests if request.samples]
         prompts.sort(key=lambda prompt: len(prompt.ids), reverse=True)
         if prompts:
-            refuse_other_layers(self.model.config, max(len(p.ids) + p.limit for p in prompts))
+            refuse_other_layers(self.model.config, max(prompt.longest for prompt in prompts))
             with ready(self.model):
-                yield from _Batch(self, prompts, settings).completions()
+                for some in self._classes(prompts):
+                    yield from _Batch(self, some, settings).completions()
+
+    @torch.no_grad()
+    def load(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """Sample from other weights from now on: names and tensors of a model like this one.
+
+        They are copied into those that are there, whatever the dtype of either.
+        """
+        there = dict(self.model.named_parameters())
+        for name, tensor in weights:
+            if name not in there:
+                raise ValueError(f"the model that samples has no weights {name!r}")
+            there.pop(name).copy_(tensor)
+        if there:
+            raise ValueError(f"the weights {', '.join(sorted(there))} were not given")
+
+    def _classes(self, prompts: list[_Prompt]) -> Iterator[list[_Prompt]]:
+        """Prompts that are sampled together: by length, where slots do not grow and are too few."""
+        longest = max(prompt.longest for prompt in prompts)
+        if not self.graphs or samples_of(prompts) <= self.rows_at_once(longest):
+            yield prompts
+            return
+        for _, some in groupby(prompts, lambda prompt: places_for(prompt.longest)):
+            yield list(some)
+
+    def rows_at_once(self, longest: int) -> int:
+        return self.batch or fitting(self.model, longest, self.graphs)
+
+    def steps(self, size: int, longest: int, settings: Settings) -> Steps:
+        """Recorded steps and their slots: those of the last time, if they can be used again."""
+        weights = tuple(each.data_ptr() for each in self.model.parameters())
+        key = (size, settings.temperature, settings.top_p, weights)
+        kept = self.kept
+        if kept is None or kept[0] != key or (kept[1].slots.places or 0) < longest:
+            self.kept = kept = None  # free them first
+            slots = Slots(size, places_for(longest))
+            self.kept = kept = key, Steps(self.model, slots, settings)
+        return kept[1]
 
     def _prompt(self, request: Request, settings: Settings) -> _Prompt:
         ids = prompt_ids(self.tokenizer, request.prompt, settings.chat)
@@ -127,46 +153,49 @@ class _Batch:
     ) -> None:
         self.model, self.tokenizer, self.settings = sampler.model, sampler.tokenizer, settings
         self.device = sampler.model.device
-        self.ends = end_tokens(sampler.model, sampler.tokenizer)
-        self.prompts = iter(prompts)
-        self.current = next(self.prompts, None)
-        longest = max(len(prompt.ids) + prompt.limit for prompt in prompts)
-        total = sum(len(prompt.request.samples) for prompt in prompts)
-        self.size = min(sampler.batch or fitting(sampler.model, longest), total)
-        self.slots = Slots(self.size)
-        self.recorded = Steps(self.model, self.slots) if sampler.graphs else None
-        self.rows: list[_Row] = []
+        self.ends = np.array(sorted(end_tokens(sampler.model, sampler.tokenizer)), np.int64)
+        self.prompts = deque(prompts)
+        longest = max(prompt.longest for prompt in prompts)
+        self.size = min(sampler.rows_at_once(longest), samples_of(prompts))
+        self.rows = Rows(self.size, max(prompt.limit for prompt in prompts))
+        self.recorded = sampler.steps(self.size, longest, settings) if sampler.graphs else None
+        self.slots = Slots(self.size) if self.recorded is None else self.recorded.slots
 
     def completions(self) -> Iterator[Completion]:
+        drawn: torch.Tensor | None = None
         while True:
+            ended = [] if drawn is None else self.extend(0, drawn)
             # A few at a time: to admit rows costs about as much as to sample a token.
             free = self.size - len(self.rows)
-            if self.current is not None and free >= max(1, self.size // 16):
-                yield from self.admit(free)
-            if self.rows:
-                yield from self.step()
-            elif self.current is None:
+            if self.prompts and free >= max(1, self.size // 16):
+                ended += self.admit(free)
+            drawn = self.step() if len(self.rows) else None
+            for one in ended:  # while a GPU makes the next tokens
+                yield self.completion(one)
+            if drawn is None and not self.prompts:
                 return
 
     @torch.inference_mode()
-    def admit(self, free: int) -> list[Completion]:
+    def admit(self, free: int) -> list[Ended]:
         """Fill the free slots and draw the first token of the new rows."""
         first = len(self.rows)
         firsts: list[torch.Tensor] = []
-        while self.current is not None and free > 0:
-            prompt = self.current
+        while self.prompts and free > 0:
+            prompt = self.prompts[0]
             samples = list(islice(prompt.waiting, free))
             if not samples:
                 prompt.logits = None
                 prompt.cache = prompt.cache if prompt.shared else None
-                self.current = next(self.prompts, None)
+                self.prompts.popleft()
                 continue
             if prompt.cache is None:
-                self.read(prompt)
+                self.read()
             assert prompt.cache is not None
             assert prompt.logits is not None
-            start = len(self.rows)
-            self.rows += [_Row(prompt, sample, self.stream(prompt, sample)) for sample in samples]
+            start, length = len(self.rows), len(prompt.ids)
+            for sample in samples:
+                uniforms = self.stream(prompt, sample)
+                self.rows.add(prompt, sample, uniforms, length, 0 if prompt.shared else length)
             self.slots.make(prompt.cache)
             if not prompt.shared:
                 self.slots.fill(prompt.cache, start, len(self.rows))
@@ -174,19 +203,21 @@ class _Batch:
             free -= len(samples)
         if not firsts:
             return []
-        completions = self.extend(first, torch.cat(firsts))
+        ended = self.extend(first, self.draw(first, torch.cat(firsts)))
         self.group()
-        return completions
+        return ended
 
     def group(self) -> None:
         """Tell the slots which rows share which prompt."""
+        if self.recorded is not None:
+            return
         rows_of: dict[int, list[int]] = {}
-        for i, row in enumerate(self.rows):
-            if row.prompt.shared:
-                rows_of.setdefault(id(row.prompt), []).append(i)
+        for i, prompt in enumerate(self.rows.prompts):
+            if prompt.shared:
+                rows_of.setdefault(id(prompt), []).append(i)
         self.slots.shared = []
         for rows in rows_of.values():
-            cache = self.rows[rows[0]].prompt.cache
+            cache = self.rows.prompts[rows[0]].cache
             assert cache is not None
             together = rows[-1] - rows[0] == len(rows) - 1  # as a slice they need no copy
             of = (
@@ -198,79 +229,81 @@ class _Batch:
         key = stream_of(self.settings.seed, prompt.request.problem, sample)
         return np.random.Generator(np.random.Philox(key=key)).random(prompt.limit)
 
-    def read(self, prompt: _Prompt) -> None:
-        prompt.cache = DynamicCache()
-        ids = torch.tensor([prompt.ids], device=self.device)
-        out = self.model(input_ids=ids, past_key_values=prompt.cache, logits_to_keep=1)
-        prompt.logits = out.logits[:, -1]
+    def read(self) -> None:
+        """Read the next prompt; with graphs, several side by side.
+
+        Shorter ones are padded at the end, which those before it do not see.
+        """
+        prompts = [self.prompts[0]]
+        for prompt in islice(self.prompts, 1, None) if self.recorded is not None else ():
+            if len(prompts) == _TOGETHER or (len(prompts) + 1) * len(prompts[0].ids) > _READ:
+                break
+            prompts.append(prompt)
+        lengths = [len(prompt.ids) for prompt in prompts]
+        ids = torch.zeros(len(prompts), max(lengths), dtype=torch.int64)
+        for row, prompt in enumerate(prompts):
+            ids[row, : lengths[row]] = torch.tensor(prompt.ids)
+        ends = sorted(set(lengths))
+        cache = DynamicCache()
+        out = self.model(
+            input_ids=ids.to(self.device),
+            past_key_values=cache,
+            logits_to_keep=torch.tensor(ends, device=self.device) - 1,
+        )
+        for row, prompt in enumerate(prompts):
+            prompt.cache = read(cache, row, lengths[row])
+            prompt.logits = out.logits[row : row + 1, ends.index(lengths[row])]
 
     @torch.inference_mode()
-    def step(self) -> list[Completion]:
-        """One more token for every row."""
-        last = [[row.ids[-1], row.position] for row in self.rows]
-        logits_BV = self.next(last) if self.recorded is None else self.recorded(last)
-        completions = self.extend(0, logits_BV)
-        if completions:
-            self.group()
-        return completions
-
-    def next(self, last: list[list[int]]) -> torch.Tensor:
-        """Logits, from each row's last token and its position."""
-        mask = self.slots.next([row.place for row in self.rows])
-        last_B2 = torch.tensor(last, device=self.device)
+    def step(self) -> torch.Tensor:
+        """One more token for every row, and its log-probability and entropy: [3, rows]."""
+        last_3B = self.rows.last()
+        if self.recorded is not None:
+            return self.recorded(last_3B, self.rows.next_uniforms(0))
+        tokens_B, positions_B = torch.from_numpy(last_3B[:2]).to(self.device)
         out = self.model(
-            input_ids=last_B2[:, :1],
-            position_ids=last_B2[:, 1:],
-            attention_mask=mask,
+            input_ids=tokens_B[:, None],
+            position_ids=positions_B[:, None],
+            attention_mask=self.slots.next(torch.from_numpy(last_3B[2])),
             past_key_values=self.slots,
             maxk_slots=self.slots,
         )
-        return out.logits[:, -1]
+        return self.draw(0, out.logits[:, -1])
 
-    def extend(self, first: int, logits_BV: torch.Tensor) -> list[Completion]:
-        """Draw a token for every row from the first on; take out those that have ended."""
-        rows = self.rows[first:]
-        uniforms = [row.uniforms[len(row.ids)] for row in rows]
-        uniforms_B = torch.tensor(uniforms, dtype=torch.float64, device=self.device)
+    def draw(self, first: int, logits_BV: torch.Tensor) -> torch.Tensor:
+        """The same for the rows from the first on, whose logits these are."""
+        uniforms_B = torch.from_numpy(self.rows.next_uniforms(first)).to(self.device)
         drawn = draw(logits_BV, uniforms_B, self.settings.temperature, self.settings.top_p)
-        # One tensor, so that a GPU is waited for once.
-        tokens, logprobs, entropies = torch.stack([each.double() for each in drawn]).tolist()
-        done: list[int] = []
-        for i, row in enumerate(rows):
-            row.ids.append(int(tokens[i]))
-            row.logprob += logprobs[i]
-            row.entropy += entropies[i]
-            if row.ids[-1] in self.ends or len(row.ids) == row.prompt.limit:
-                done.append(first + i)
-        completions = [self.completion(self.rows[i]) for i in done]
-        self.remove(done)
-        return completions
+        return torch.stack([each.double() for each in drawn])
 
-    def remove(self, done: list[int]) -> None:
-        """The last rows take the place of those that are done."""
-        kept = len(self.rows) - len(done)
-        gone = set(done)
-        targets = [i for i in done if i < kept]
-        sources = [i for i in range(kept, len(self.rows)) if i not in gone]
+    @torch.inference_mode()
+    def extend(self, first: int, drawn_3B: torch.Tensor) -> list[Ended]:
+        """What was drawn to the rows from the first on; those that have ended are taken out."""
+        tokens_B, logprobs_B, entropies_B = drawn_3B.cpu().numpy()
+        tokens_B = tokens_B.astype(np.int64)
+        done = self.rows.extend(first, tokens_B, logprobs_B, entropies_B, self.ends)
+        if not done:
+            return []
+        ended = [self.rows.ended(row) for row in done]
+        sources, targets = self.rows.remove(done)
         if targets:
-            used = max(self.rows[i].place for i in sources)
+            used = int(self.rows.last()[2][targets].max())
             self.slots.move(sources, targets, used)
-        for source, target in zip(sources, targets, strict=True):
-            self.rows[target] = self.rows[source]
-        del self.rows[kept:]
+        self.group()
+        return ended
 
-    def completion(self, row: _Row) -> Completion:
-        stopped = row.ids[-1] in self.ends
-        text = text_of(self.tokenizer, row.prompt.ids, row.ids[:-1] if stopped else row.ids)
+    def completion(self, one: Ended) -> Completion:
+        prompt, ids = one.prompt, one.ids
+        stopped = ids[-1] in self.ends
         return Completion(
-            row.prompt.request.problem,
-            row.sample,
-            text,
-            len(row.ids),
+            prompt.request.problem,
+            one.sample,
+            text_of(self.tokenizer, prompt.ids, ids[:-1] if stopped else ids),
+            len(ids),
             "stop" if stopped else "length",
-            row.logprob,
-            row.entropy / len(row.ids),
-            tuple(row.ids),
+            one.logprob,
+            one.entropy / len(ids),
+            tuple(ids),
         )
 
 
@@ -283,16 +316,29 @@ def end_tokens(model: PreTrainedModel, tokenizer: Any) -> set[int]:
     return ends
 
 
-def fitting(model: PreTrainedModel, longest: int) -> int:
+def samples_of(prompts: list[_Prompt]) -> int:
+    return sum(len(prompt.request.samples) for prompt in prompts)
+
+
+def places_for(length: int) -> int:
+    """The places of the slots that so many fit into: few sizes, so that few graphs are made."""
+    places = _SHORTEST
+    while places < length:
+        places *= 2
+    return places
+
+
+def fitting(model: PreTrainedModel, longest: int, graphs: bool) -> int:
     """How many rows at a time."""
     if model.device.type != "cuda":
         return _CPU_BATCH
     config = model.config
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    row = 2 * config.num_hidden_layers * heads * width * longest * model.dtype.itemsize
+    places = places_for(longest) if graphs else longest
+    row = 2 * config.num_hidden_layers * heads * width * places * model.dtype.itemsize
     free, _ = torch.cuda.mem_get_info(model.device)
-    return max(1, min(_GPU_BATCH, int(_MEMORY * free / row)))
+    return max(1, min(_GRAPH_BATCH if graphs else _GPU_BATCH, int(_MEMORY * free / row)))
 
 
 def refuse_other_layers(config: Any, length: int) -> None:

@@ -20,7 +20,7 @@ from peft import LoraConfig
 from transformers import AutoTokenizer, TrainerCallback
 from transformers.trainer_utils import set_seed
 
-from maxk.config import ConfigError, DataTable, RewardTable, TrainConfig
+from maxk.config import ConfigError, DataTable, ModelTable, RewardTable, TrainConfig
 from maxk.data import Account, load_with_account
 from maxk.data.prepare import at_most_difficulty, at_most_tokens, random_split, token_counter
 from maxk.pocket import resolve
@@ -59,12 +59,12 @@ class Outcome:
 def train(
     config: TrainConfig,
     say: Callable[[str], None] = print,
-    engine: VllmSampler | None = None,
+    engine: VllmSampler | TransformersSampler | None = None,
     prepare: Callable[[MaxKTrainer], None] | None = None,
 ) -> Outcome:
     """Train as configured, from the start or from the last checkpoint.
 
-    engine: for model.sampler = "vllm", one that is there already; starting it takes a minute, and
+    engine: for model.sampler = "vllm", one that is there already; starting vLLM takes a minute, and
     it can serve many runs. prepare: called with the trainer before it begins.
     """
     args = trl_config(config)
@@ -87,9 +87,8 @@ def train(
         {"prompt": prompt_of(problem, tokenizer), "problem": problem.id} for problem in problems
     ]
     with run.locked() if main else nullcontext(), verifier_of(config.reward) as verifier:
-        if config.model.sampler == "vllm" and engine is None:  # before the model takes its memory
-            os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # weights change hands
-            engine = VllmSampler(model, **config.model.engine)
+        if engine is None:  # before the model takes its memory
+            engine = engine_of(config.model, model)
         if main:
             write_problems(run, problems)
         trainer = MaxKTrainer(
@@ -101,20 +100,31 @@ def train(
             peft_config=LoraConfig(**config.lora) if config.lora else None,
             run=run if config.run.rollouts else None,
         )
-        if config.model.sampler == "maxk":
+        if engine is not None:
+            sample_with(engine, trainer, tokenizer)
+        elif config.model.sampler == "maxk":
             trained: Any = trainer.accelerator.unwrap_model(trainer.model)
             sampler = TransformersSampler(trained, tokenizer, **config.model.engine)
             replace_generate(trained, tokenizer, sampler)
-        elif config.model.sampler == "vllm":
-            assert engine is not None
-            sample_with(engine, trainer, tokenizer)
         if prepare is not None:
             prepare(trainer)
         return carry_out(trainer, run, main, say)
 
 
-def sample_with(engine: VllmSampler, trainer: MaxKTrainer, tokenizer: Any) -> None:
-    """Have vLLM generate, every time with the weights as they are then."""
+def engine_of(asked: ModelTable, model: str) -> VllmSampler | TransformersSampler | None:
+    """What samples with weights of its own, which are those of the model before every batch."""
+    if asked.sampler == "vllm":
+        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # weights change hands
+        return VllmSampler(model, **asked.engine)
+    if asked.sampler == "maxk" and "dtype" in asked.engine:
+        return TransformersSampler(model, **asked.engine)
+    return None
+
+
+def sample_with(
+    engine: VllmSampler | TransformersSampler, trainer: MaxKTrainer, tokenizer: Any
+) -> None:
+    """Have another model generate, every time with the weights as they are then."""
     model = trainer.accelerator.unwrap_model(trainer.model)
 
     def load() -> None:
@@ -162,8 +172,9 @@ def trl_config(config: TrainConfig) -> MaxKConfig:
             raise ConfigError(f"trl.{key} is unknown to this version of TRL{hint}")
     if config.model.sampler != "trl" and config.trl.get("use_vllm"):
         raise ConfigError('trl.use_vllm goes with model.sampler = "trl"')
-    if config.model.sampler == "vllm" and config.lora:
-        raise ConfigError('model.sampler = "vllm" has no adapters; use trl.use_vllm with [lora]')
+    copied = config.model.sampler == "vllm" or "dtype" in config.model.engine
+    if copied and config.lora:
+        raise ConfigError("a sampler with weights of its own has no adapters; use trl.use_vllm")
     if config.model.engine and config.model.sampler == "trl":
         raise ConfigError('model.engine goes with model.sampler = "maxk" or "vllm"')
     given: dict[str, Any] = DEFAULTS | config.trl
