@@ -107,8 +107,8 @@ figures: setup ## redraw the figures of the documentation
 DEVICE ?= cpu
 MODEL := config.json generation_config.json tokenizer.json tokenizer_config.json chat_template.jinja model.safetensors loss.csv README.md
 pocket: setup ## train the small model from scratch and put it into the package (DEVICE=cuda: minutes; two cores: most of a day)
-	$(RUN) -m maxk.pocket.pretrain --out out/pocket --device $(DEVICE)
-	$(RUN) -m maxk.pocket.measure out/pocket --problems 400 -n 256 --device $(DEVICE) --card
+	$(RUN) -m maxk.pocket.pretrain --out out/pocket --device $(DEVICE) $(PRETRAIN)
+	$(RUN) -m maxk.pocket.measure out/pocket --problems 400 -n 256 --device $(DEVICE) --card $(MEASURE)
 	cp $(MODEL:%=out/pocket/%) src/maxk/pocket/weights/
 
 clean: ## remove everything that was made

@@ -224,6 +224,8 @@ def write_results(plan: Plan, folder: Path) -> None:
         names = sorted({key for step in steps for key in step} - {"cell", "seed"})
         whole = [{name: step.get(name) for name in ("cell", "seed", *names)} for step in steps]
         table = pa.Table.from_pylist(whole)
+        floats = [f.with_type(pa.float32()) if f.type == pa.float64() else f for f in table.schema]
+        table = table.cast(pa.schema(floats))
         pq.write_table(table, folder / "steps.parquet", compression="zstd", compression_level=19)
     print(f"{len({(row['cell'], row['seed']) for row in rewards})} runs in {folder}")
 

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from maxk.pocket import examples, problems
-from maxk.pocket.measure import Measure, figures, sample
+from maxk.pocket.measure import Measure, figures
 from maxk.pocket.model import CHARACTERS, LONGEST, PROMPT, model, save, tokenizer
 from maxk.pocket.pretrain import Pretrain, group_of_batches, schedule
 from maxk.verify import program_of
@@ -74,27 +74,12 @@ def test_the_default_model_has_between_one_and_three_million_weights():
 
 
 def test_samples_are_text_without_marks_and_as_long_as_allowed(folder):
-    loaded, characters = (
-        AutoModelForCausalLM.from_pretrained(folder),
-        AutoTokenizer.from_pretrained(folder),
-    )
-    torch.manual_seed(0)
-    texts = sample(loaded, characters, "Print it.\n>>>\n", 16, 30)
-    assert len(texts) == 16
-    assert all(len(text) <= 30 and set(text) <= set(CHARACTERS) for text in texts)
-
-
-def test_sampling_with_the_cache_follows_the_model(folder):
-    """Rows leave the batch as they end; greedy choices must be those of a plain pass."""
-    loaded = AutoModelForCausalLM.from_pretrained(folder)
-    characters = AutoTokenizer.from_pretrained(folder)
-    with torch.no_grad():
-        loaded.model.embed_tokens.weight.mul_(1e3)  # sharp: sampling is greedy, nearly
-        texts = sample(loaded, characters, "Print it.\n>>>\n", 3, 12)
-        ids = characters("Print it.\n>>>\n", return_tensors="pt").input_ids
-        for _ in range(12):
-            ids = torch.cat([ids, loaded(ids).logits[:, -1].argmax(-1, keepdim=True)], 1)
-    assert texts == [characters.decode(ids[0, -12:], skip_special_tokens=True)] * 3
+    asked = problems("test", 3)
+    written = {p.id: texts for p, texts in Measure(folder, n=16, longest=30).written(asked)}
+    assert written.keys() == {problem.id for problem in asked}
+    for texts in written.values():
+        assert len(texts) == 16
+        assert all(len(text) <= 30 and set(text) <= set(CHARACTERS) for text in texts)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import tomllib
 import pytest
 import tyro
 
-from maxk.cli.sample import Runs, Sample
+from maxk.cli.sample import Runs, Sample, judges_beside
 from maxk.records import Problem
 from maxk.runs import Run, RunError
 from maxk.sample import problems_of
@@ -116,3 +116,12 @@ def test_a_terminated_command_keeps_what_it_has(model, tmp_path):
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) == 130
     assert 0 < len(pairs_of(Run.open(out))) < 20_000
+
+
+def test_beside_a_gpu_fewer_programs_are_judged_at_once(monkeypatch):
+    assert judges_beside("transformers") is None
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)))
+    assert (judges_beside("vllm"), judges_beside("openai")) == (12, None)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    assert judges_beside("vllm") == 1

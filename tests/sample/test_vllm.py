@@ -113,14 +113,14 @@ def test_the_engine_has_prefix_caching_and_many_rows_and_a_queue_that_stays_shor
     assert made[0] == {
         "model": "m",
         "enable_prefix_caching": True,
-        "max_num_seqs": 1024,
-        "compilation_config": {"max_cudagraph_capture_size": 1024},
+        "max_num_seqs": 2048,
+        "compilation_config": {"max_cudagraph_capture_size": 2048},
         "gpu_memory_utilization": 0.5,
     }
     asked = [Request(str(i), "x", tuple(range(256))) for i in range(40)]
     sampling: Any = sampler.sample(iter(asked), SETTINGS)
     next(sampling)
-    assert sampler.llm.llm_engine.most <= 2 * 1024 + 64
+    assert sampler.llm.llm_engine.most <= 2 * 2048 + 64
     sampling.close()
     assert sampler.llm.llm_engine.aborted  # the engine is free for the next call
 

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import os
 import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -74,7 +75,7 @@ class Sample:
     verify: bool = True
     """judge the completions while others are sampled"""
     workers: int | None = None
-    """programs judged at once; default: two per core"""
+    """programs judged at once; default: two per core, beside a GPU three for four cores"""
     limits: Limits = field(default_factory=Limits)
     allow_unsafe: bool = False
     """judge under resource limits alone where the kernel has no isolation; for code you trust"""
@@ -93,7 +94,8 @@ class Sample:
             with run.locked():  # or another works on it; better known before the model is loaded
                 pass
             sampler = self.sampler(options, backend)
-            judging = Judging(self.workers, self.limits, self.allow_unsafe)
+            workers = self.workers or judges_beside(backend)
+            judging = Judging(workers, self.limits, self.allow_unsafe)
             state = sample(
                 *(problems, sampler, run, self.n, settings),
                 judging=judging if self.verify else None,
@@ -135,6 +137,18 @@ class Sample:
             },
             "settings": dataclasses.asdict(settings),
         }
+
+
+def judges_beside(backend: Backend) -> int | None:
+    """How many programs to judge at once, if not as many as usual.
+
+    What drives a GPU is one busy thread or a few: with two jails per core it has to share its own.
+    """
+    import torch
+
+    if backend == "openai" or not torch.cuda.is_available():
+        return None
+    return max(1, len(os.sched_getaffinity(0)) * 3 // 4)
 
 
 def engine_options(given: Sequence[str]) -> dict[str, Any]:

@@ -5,25 +5,25 @@ learned it perfectly. A trained one should come close.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
-import torch
 import tyro
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import maxk
 from maxk.pocket.card import card
 from maxk.pocket.families import HELD_OUT, SEEN
 from maxk.pocket.world import Split, examples_of, problems
 from maxk.records import Problem
+from maxk.sample import Request, Settings
+from maxk.sample.transformers_ import TransformersSampler
 from maxk.verify import Verifier, program_of
 
 console = Console(highlight=False)
@@ -55,33 +55,34 @@ class Measure:
 
     def run(self) -> None:
         asked = problems(self.split, self.problems, self.seed)
-        write = self.writer()
         rewards_PN = np.empty((len(asked), self.n))
         with Verifier() as verifier:
-            for i, problem in track(list(enumerate(asked)), "sampling", console=console):
-                rewards_PN[i] = rewards(problem, write(problem), verifier)
+            places = {problem.id: i for i, problem in enumerate(asked)}
+            written = track(self.written(asked), "sampling", len(asked), console=console)
+            for problem, texts in written:
+                rewards_PN[places[problem.id]] = rewards(problem, texts, verifier)
         names = [problem.tags[0] for problem in asked]
         show(rewards_PN, names)
         if self.card and self.folder is not None:
             text = card(self.folder, figures(rewards_PN, names), len(asked))
             (self.folder / "README.md").write_text(text)
 
-    def writer(self) -> Callable[[Problem], list[str]]:
-        """From a problem to n programs for it."""
+    def written(self, asked: list[Problem]) -> Iterator[tuple[Problem, list[str]]]:
+        """Problems with n programs for each, in whatever order they are done."""
         if self.folder is None:
-            return lambda problem: list(islice(examples_of(problem, self.seed), self.n))
-        torch.manual_seed(self.seed)
-        model: Any = AutoModelForCausalLM.from_pretrained(self.folder)
-        model.to(self.device).eval()
-        tokenizer = AutoTokenizer.from_pretrained(self.folder)
-
-        def write(problem: Problem) -> list[str]:
-            prompt = tokenizer.apply_chat_template(
-                problem.prompt, add_generation_prompt=True, tokenize=False
-            )
-            return sample(model, tokenizer, prompt, self.n, self.longest)
-
-        return write
+            for problem in asked:
+                yield problem, list(islice(examples_of(problem, self.seed), self.n))
+            return
+        graphs = self.device.startswith("cuda")
+        sampler = TransformersSampler(str(self.folder), device=self.device, graphs=graphs)
+        requests = [Request(each.id, each.prompt, tuple(range(self.n))) for each in asked]
+        settings = Settings(max_tokens=self.longest, seed=self.seed)
+        by_id = {problem.id: problem for problem in asked}
+        texts: dict[str, list[str]] = defaultdict(list)
+        for one in sampler.sample(requests, settings):
+            texts[one.problem].append(one.text)
+            if len(texts[one.problem]) == self.n:
+                yield by_id[one.problem], texts.pop(one.problem)
 
 
 def rewards(problem: Problem, texts: Sequence[str], verifier: Verifier) -> list[float]:
@@ -90,29 +91,6 @@ def rewards(problem: Problem, texts: Sequence[str], verifier: Verifier) -> list[
     judged = verifier.judge([(program, problem.tests) for program in once.values()])
     reward = {text: verdict.fraction for text, verdict in zip(once, judged, strict=True)}
     return [reward[text] for text in texts]
-
-
-@torch.no_grad()
-def sample(model: Any, tokenizer: Any, prompt: str, n: int, longest: int) -> list[str]:
-    """n completions of a prompt at temperature 1; rows leave the batch when they end."""
-    ids = tokenizer(prompt, return_tensors="pt").input_ids.to(model.device)
-    out = model(ids, use_cache=True)
-    cache, logits = out.past_key_values, out.logits[:, -1].repeat(n, 1)
-    cache.batch_repeat_interleave(n)
-    drawn_NT = torch.full((n, longest), tokenizer.pad_token_id, device=model.device)
-    rows = torch.arange(n, device=model.device)
-    for place in range(longest):
-        tokens = torch.multinomial(logits.float().softmax(-1), 1)
-        going = (tokens[:, 0] != tokenizer.eos_token_id).nonzero()[:, 0]
-        drawn_NT[rows[going], place] = tokens[going, 0]
-        if len(going) == 0:
-            break
-        if len(going) < len(rows):
-            rows = rows[going]
-            cache.batch_select_indices(going)
-        out = model(tokens[going], past_key_values=cache, use_cache=True)
-        logits = out.logits[:, -1]
-    return tokenizer.batch_decode(drawn_NT, skip_special_tokens=True)
 
 
 def figures(rewards_PN: np.ndarray, names: list[str]) -> list[list[str]]:

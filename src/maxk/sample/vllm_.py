@@ -23,7 +23,7 @@ from maxk.pocket import resolve
 from maxk.sample.base import Completion, Request, Settings, prompt_ids, runs_of, seed_of, text_of
 from maxk.sample.models import adapter_of, unpack
 
-_ROWS = 1024  # sampled at a time
+_ROWS = 2048  # sampled at a time
 _TOGETHER = 64  # samples of one request
 _UNDER_WAY = 4  # steps after which nothing is left of requests that have ended
 _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # of adapters, those that vLLM is built for
