@@ -54,8 +54,6 @@ class Grid:
     limits: Limits
     own: dict[str, Any]  # of maxk's own sampling on a GPU
     engine: dict[str, Any]  # of vLLM
-    side: dict[str, Any]
-    training_only: dict[str, Any]
     sets: dict[str, EvalSet]
     plans: dict[str, list[str]]
     measured: dict[str, str]

@@ -16,7 +16,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -26,6 +25,7 @@ for _name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):  # one process, whatever star
     os.environ.pop(_name, None)
 os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # weights go into the engine directly
 
+from experiments.grid.crew import carry_out_all  # noqa: E402
 from experiments.grid.engines import TransformersEngine, VllmEngine  # noqa: E402
 from experiments.grid.gpu import GpuWatch  # noqa: E402
 from experiments.grid.plan import (  # noqa: E402
@@ -38,7 +38,6 @@ from experiments.grid.plan import (  # noqa: E402
     read_grid,
     steps_of,
 )
-from experiments.grid.pool import Pool, PooledEngine  # noqa: E402
 from experiments.grid.results import (  # noqa: E402
     Result,
     collect,
@@ -73,13 +72,13 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--pack", type=Path, help="all of --results in one file, after each stage")
     parser.add_argument("--data-dir", type=Path, default=Path("data"))
     parser.add_argument("--model", default=None, help="folder of the base model")
-    parser.add_argument("--engine", choices=("vllm", "transformers"), default="vllm")
-    parser.add_argument("--side-engines", type=int, default=0, help="more engines, to measure with")
     parser.add_argument(
-        "--overlap",
-        action="store_true",
-        help="with --side-engines: train a cell while one is measured",
+        "--engine",
+        choices=("transformers", "vllm"),
+        default="transformers",
+        help="what samples: maxk's own, or one vLLM for all cells",
     )
+    parser.add_argument("--jobs", type=int, default=1, help="cells at a time, a process each")
     parser.add_argument("--engine-option", nargs=2, action="append", default=[], metavar="X")
     parser.add_argument("--n", type=int, help="samples of a problem; default: as grid.toml says")
     parser.add_argument("--sets", nargs="+", help="evaluation sets; default: those of the cell")
@@ -89,17 +88,16 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--note", default="", help="for the results, such as a commit")
     parser.add_argument("--list", action="store_true", help="say what there is to do, and no more")
     parser.add_argument("--smoke", action="store_true", help="all stages of a few cells, tiny")
+    parser.add_argument("--beside", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--grid", type=Path, default=HERE / "grid.toml", help=argparse.SUPPRESS)
     words = list(sys.argv[1:] if given is None else given)
     cut = words.index("--") if "--" in words else len(words)
     parsed = parser.parse_args(words[:cut])
     parsed.overrides = tuple(words[cut + 1 :])
-    if parsed.overrides and not parsed.tag and not parsed.smoke:
+    if parsed.overrides and not (parsed.tag or parsed.smoke or parsed.beside):
         parser.error("cells with other keys need a --tag, or their results would be mixed up")
-    if parsed.overlap and not parsed.side_engines:
-        parser.error(
-            "--overlap needs --side-engines: the engine that trains cannot measure meanwhile"
-        )
+    if parsed.jobs > 1 and parsed.engine == "vllm":
+        parser.error("--jobs is for --engine transformers: one vLLM serves all cells")
     if parsed.smoke:
         parsed.cells = SMOKE["cells"] if parsed.cells == ["*"] else parsed.cells
         parsed.n, parsed.limit = parsed.n or SMOKE["n"], parsed.limit or SMOKE["problems"]
@@ -124,11 +122,8 @@ class Runner:
             if name != BASE or seed == given.seeds[0]
         ]
         self.gpus: list[str] | None = None  # of this machine, once it is known
-        self.pool: Pool | None = None
         self.sets: Sets | None = None
         self.started = 0.0  # seconds until the engine was there
-        self.pending: tuple[Cell, Future[None]] | None = None  # what is being measured
-        self.saving = threading.Lock()
         self.failed: list[str] = []
 
     def deadline(self) -> float:
@@ -193,21 +188,10 @@ class Runner:
         print(f"{len(open_)} of {len(self.asked)} cells to do", flush=True)
         if not open_:
             return 0
-        gpu = GpuWatch()
-        try:
-            site = self.start(gpu)
-            with self.measuring_thread(site):
-                for name, seed in open_:
-                    cell = Cell(site, name, seed, self.given.tag)
-                    self.guarded(cell, self.attempt)
-        except OutOfTime:
-            pass
-        finally:
-            gpu.stop()
-            if self.sets is not None:
-                self.sets.stop()
-            if self.pool is not None:
-                self.pool.stop()
+        if self.given.jobs > 1:
+            self.failed += carry_out_all(self.given, open_, self.deadline())
+        else:
+            self.one_by_one(open_)
         results = self.results()
         cells = [Cell(nothing, name, seed, self.given.tag) for name, seed in open_]
         left = [cell.full_name for cell in cells if not self.done(cell, results)]
@@ -216,6 +200,20 @@ class Runner:
         if self.failed:
             print(f"failed: {', '.join(self.failed)}", flush=True)
         return FAILED if self.failed else MORE if left else 0
+
+    def one_by_one(self, cells: Sequence[tuple[str, int]]) -> None:
+        """In this process."""
+        gpu = GpuWatch()
+        try:
+            site = self.start(gpu)
+            for name, seed in cells:
+                self.guarded(Cell(site, name, seed, self.given.tag), self.attempt)
+        except OutOfTime:
+            pass
+        finally:
+            gpu.stop()
+            if self.sets is not None:
+                self.sets.stop()
 
     def guarded(self, cell: Cell, action: Callable[[Cell], None]) -> None:
         """Do something with a cell; if it goes wrong, the others still have their turn."""
@@ -227,23 +225,6 @@ class Runner:
             traceback.print_exc()
             self.failed.append(cell.full_name)
         free_memory()
-
-    @contextmanager
-    def measuring_thread(self, site: Site) -> Iterator[None]:
-        """Where a cell is measured while the next is trained."""
-        with ThreadPoolExecutor(1) as self.measuring:
-            try:
-                yield
-                self.wait()
-            except BaseException:
-                site.stopped.set()
-                raise
-
-    def wait(self) -> None:
-        """For the cell that is being measured."""
-        pending, self.pending = self.pending, None
-        if pending is not None:
-            pending[1].result()
 
     def site(self, engine: TransformersEngine, gpu: GpuWatch) -> Site:
         given = self.given
@@ -268,11 +249,6 @@ class Runner:
         if self.given.engine == "vllm":
             main = VllmEngine(site.model, self.engine_options())
         site = replace(site, engine=main)
-        if self.given.side_engines:  # after the engine, which measures what memory is free
-            options = self.grid.engine | self.grid.side
-            options = options if main.kind == "vllm" else self.own_options()
-            self.pool = Pool(main.kind, self.given.side_engines, site.model, options)
-            site = replace(site, engine=PooledEngine(main, self.pool))
         gpus = self.gpus = environment()["gpus"]
         site.say(f"engine {site.engine.kind} is there; {', '.join(gpus) or 'no GPU'}")
         self.started = time.monotonic() - self.begun
@@ -286,19 +262,15 @@ class Runner:
         return options | {name: number(value) for name, value in self.given.engine_option}
 
     def engine_options(self) -> dict[str, Any]:
-        """Of the engine that training uses; with side engines that is all it does."""
+        """Of what samples."""
         if self.given.engine == "transformers":
             return self.own_options()
-        options = self.grid.engine | (self.grid.training_only if self.given.side_engines else {})
-        return options | {name: number(value) for name, value in self.given.engine_option}
+        return self.grid.engine | {name: number(value) for name, value in self.given.engine_option}
 
     def attempt(self, cell: Cell) -> None:
         """Do a cell if there is time for it."""
         costs = costs_of(self.grid, self.results(), self.gpus)
-        ahead = 0.0  # of the cell before, which is still being measured
-        if self.pending is not None and not self.pending[1].done():
-            ahead = self.to_measure(self.pending[0], costs)
-        need = max(self.to_train(cell, costs), ahead) + self.to_measure(cell, costs)
+        need = self.to_train(cell, costs) + self.to_measure(cell, costs)
         left = cell.site.left()
         if need > left + self.given.later:
             cell.site.say(f"{cell.full_name} needs {need:.0f} s of {left:.0f} s: not begun")
@@ -310,11 +282,7 @@ class Runner:
                     cell.train()
             finally:
                 self.save(cell)
-        self.wait()
-        if self.given.overlap:
-            self.pending = cell, self.measuring.submit(self.guarded, cell, self.measure)
-        else:
-            self.measure(cell)
+        self.measure(cell)
 
     def measure(self, cell: Cell) -> None:
         """Sample and judge a cell that is trained."""
@@ -368,18 +336,16 @@ class Runner:
             "id": identity.read_text(),  # of this training: its weights are no other's
             "engine": cell.site.engine.kind,
             "engine_options": self.engine_options(),
-            "side_engines": self.given.side_engines,
-            "overlap": self.given.overlap,
+            "beside": self.given.beside,  # other cells on the machine at the time
             "note": self.given.note,
             "limits": asdict(cell.site.limits),
             "engine_start_seconds": round(self.started, 1),
             "environment": environment(),
         }
         names = [each.name for each in self.sets_of(cell.name)]
-        with self.saving:
-            collect(cell.folder, self.given.results, about, names)
-            if self.given.pack is not None:
-                pack(self.given.results, self.given.pack)
+        collect(cell.folder, self.given.results, about, names)
+        if self.given.pack is not None:
+            pack(self.given.results, self.given.pack)
 
     def check_weights(self, cell: Cell) -> None:
         """The engine holds what was trained, and that is not what it was trained from."""

@@ -7,6 +7,7 @@ asked once, by a process beside the one that starts the engine, and kept:
 """
 
 import argparse
+import fcntl
 import subprocess
 import sys
 from pathlib import Path
@@ -73,14 +74,17 @@ class Sets:
         return Run.start(folder, "sample", {"data": each.table()})
 
     def ask(self) -> None:
-        """Have the references of all sets answer."""
-        for name, each in self.grid.sets.items():
-            if each.judged_on is None or self.kept(name).parts("problems"):
-                continue
-            same = judged_set(each, self[each.judged_on], self.data)
-            with Verifier() as verifier:
-                problems, _ = expected_values(same, verifier)
-            write_problems(self.kept(name), problems)
+        """Have the references of all sets answer, once for all who work here."""
+        self.work.mkdir(parents=True, exist_ok=True)
+        with (self.work / "sets.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for name, each in self.grid.sets.items():
+                if each.judged_on is None or self.kept(name).parts("problems"):
+                    continue
+                same = judged_set(each, self[each.judged_on], self.data)
+                with Verifier() as verifier:
+                    problems, _ = expected_values(same, verifier)
+                write_problems(self.kept(name), problems)
 
     def ask_beside(self) -> None:
         """The same in a process of its own."""

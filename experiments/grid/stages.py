@@ -2,7 +2,6 @@
 
 import gc
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,6 @@ from typing import Any
 from experiments.grid.engines import TransformersEngine, VllmEngine
 from experiments.grid.gpu import GpuWatch
 from experiments.grid.plan import BASE, HERE, EvalSet, Grid
-from experiments.grid.pool import PooledEngine
 from experiments.grid.results import whole
 from experiments.grid.sets import Sets, number
 from maxk.config import TrainConfig, read_config
@@ -38,7 +36,7 @@ class Site:
 
     grid: Grid
     sets: Sets
-    engine: VllmEngine | TransformersEngine | PooledEngine
+    engine: VllmEngine | TransformersEngine
     model: str
     data: Path
     work: Path
@@ -48,10 +46,9 @@ class Site:
     say: Callable[[str], None] = print
     judges: int | None = None  # programs at a time; None: two per core
     limits: Limits = field(default_factory=Limits)  # of a program
-    stopped: threading.Event = field(default_factory=threading.Event)
 
     def left(self) -> float:
-        return -1.0 if self.stopped.is_set() else self.deadline - time.monotonic()
+        return self.deadline - time.monotonic()
 
 
 @dataclass
@@ -84,9 +81,11 @@ class Cell:
         assert source is not None
         places = ["--run.out", str(self.folder / "train"), "--model.name", self.site.model]
         places += ["--data.source", str(self.site.data / source), "--trl.seed", str(self.seed)]
-        if not isinstance(self.site.engine, VllmEngine) and self.site.engine.vllm is None:
+        if isinstance(self.site.engine, VllmEngine):
+            places += ["--model.sampler", "vllm", "--model.engine", "{}"]  # it is there already
+        else:
             options = json.dumps(self.site.engine.options)  # which TOML reads too, but for ":"
-            places += ["--model.sampler", "maxk", "--model.engine", options.replace(":", " =")]
+            places += ["--model.engine", options.replace(":", " =")]
         return read_config(file, [*places, *self.site.overrides])
 
     # --- what is done ------------------------------------------------------------------------
@@ -150,10 +149,9 @@ class Cell:
         settings = replace(self.site.grid.settings, seed=self.seed)
         with self.stage(f"load {each.name}"):
             sampler = self.site.engine.sampler(self.model)
-        if not isinstance(self.site.engine, PooledEngine):
-            # Training has set the seed that vLLM draws by; a set that is gone on with must not be
-            # drawn as its first part was.
-            set_seed(time.time_ns() % 2**31)
+        # Training has set the seed that vLLM draws by; a set that is gone on with must not be
+        # drawn as its first part was.
+        set_seed(time.time_ns() % 2**31)
         with self.stage(f"sample {each.name}") as note:
             note |= {"new": 0, "tokens": 0}
 

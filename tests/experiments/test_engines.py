@@ -1,7 +1,6 @@
-"""Weights into engines, samples out of side engines, entropies: what a GPU is for, without one."""
+"""Weights into engines, entropies, what the GPU did: what a GPU is for, without one."""
 
 import threading
-from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,11 +10,10 @@ import torch
 from safetensors.torch import save_file
 
 from experiments.grid import engines
-from experiments.grid.engines import VllmEngine, largest_difference, weights_of
+from experiments.grid.engines import TransformersEngine, VllmEngine, largest_difference, weights_of
 from experiments.grid.entropy import mean_entropies
 from experiments.grid.gpu import GpuWatch
-from experiments.grid.pool import TOGETHER, Pool, answer
-from maxk.sample import Completion, Request, Settings
+from maxk.sample import Request, Settings
 from maxk.sample.transformers_ import TransformersSampler
 from tests.tiny import tiny_model
 
@@ -109,82 +107,20 @@ def test_an_engine_loads_a_model_once_and_again_after_a_training(tmp_path, monke
     assert len(loaded) == 4
 
 
-# --- side engines --------------------------------------------------------------------------------
-
-
-OPEN: list[Any] = []  # their ends
-
-
-def side_engine(end: Any, completions: int) -> None:
-    """What a side engine does, in a thread: any request gives so many completions."""
-    word, share, _ = end.recv()
-    assert word == "sample"
-    ids = (request.problem for request in share)
-    answer(
-        end, (Completion(p, i, "x", 1, "stop", ids=(1,)) for p in ids for i in range(completions))
-    )
-
-
-def pool_of(count: int, completions: int) -> Pool:
-    pool = Pool.__new__(Pool)
-    pool.ends, pool.processes = [], []
-    OPEN.clear()
-    for _ in range(count):
-        ours, theirs = Pipe()
-        pool.ends.append(ours)
-        OPEN.append(theirs)
-        threading.Thread(target=side_engine, args=(theirs, completions), daemon=True).start()
-    return pool
-
-
-def test_side_engines_share_the_problems_and_lose_no_completion():
-    asked = [Request(str(i), "", (0,)) for i in range(7)]
-    found = list(pool_of(3, 2 * TOGETHER + 5).sample(asked, Settings()))
-    pairs = {(each.problem, each.sample) for each in found}
-    assert len(pairs) == len(found) == 7 * (2 * TOGETHER + 5)
-    assert all(each.ids is None for each in found)
-
-
-def test_side_engines_stop_when_nobody_listens_any_more():
-    pool = pool_of(2, 10_000_000)
-    sampling: Any = pool.sample([Request(str(i), "", (0,)) for i in range(2)], Settings())
-    next(sampling)
-    sampling.close()  # comes back, and nothing is left in the pipes
-    assert not any(end.poll(0.05) for end in pool.ends)
-
-
-def test_the_death_of_a_side_engine_is_an_error():
-    def dies() -> None:
-        theirs.recv()
-        theirs.close()
-
-    pool = pool_of(1, 1)
-    ours, theirs = Pipe()
-    pool.ends.append(ours)
-    dying = threading.Thread(target=dies)
-    dying.start()
-    with pytest.raises(RuntimeError, match="a side engine ended"):
-        list(pool.sample([Request("a", "", (0,)), Request("b", "", (0,))], Settings()))
-    dying.join()
-    with pytest.raises(RuntimeError, match="a side engine ended"):
-        pool.ask("load", "m")
-
-
-@pytest.mark.slow
-def test_side_engines_in_processes_sample_from_the_model_they_are_told(tmp_path):
+def test_own_sampling_keeps_a_model_until_another_is_asked_for(tmp_path):
     model, tokenizer = tiny_model()
-    model.save_pretrained(tmp_path / "m")
-    tokenizer.save_pretrained(tmp_path / "m")
-    settings = Settings(max_tokens=5, chat=False)
-    asked = [Request(p, "abc", (0, 1)) for p in ("a", "b", "c")]
-    pool = Pool("transformers", 2, str(tmp_path / "m"), {})
-    try:
-        assert pool.ask("load", str(tmp_path / "m")) == [True, True]
-        found = {(c.problem, c.sample): c.text for c in pool.sample(asked, settings)}
-    finally:
-        pool.stop()
-    own = TransformersSampler(str(tmp_path / "m")).sample(asked, settings)
-    assert found == {(c.problem, c.sample): c.text for c in own}
+    for name in ("one", "two"):
+        model.save_pretrained(tmp_path / name)
+        tokenizer.save_pretrained(tmp_path / name)
+    engine = TransformersEngine({"batch": 8})
+    one: Any = engine.sampler(tmp_path / "one")
+    assert one.batch == 8
+    assert engine.sampler(tmp_path / "one") is one
+    assert engine.sampler(tmp_path / "two") is not one
+    two = engine.sampler(tmp_path / "two")
+    engine.forget()
+    assert engine.made is None
+    assert engine.sampler(tmp_path / "two") is not two
 
 
 # --- entropies and the GPU -----------------------------------------------------------------------

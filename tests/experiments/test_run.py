@@ -1,16 +1,19 @@
 """The script that runs the grid: stopped, gone on with, within its budget."""
 
+import argparse
 import json
 import os
 import signal
-import threading
+import sys
+import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from experiments.grid import crew as grid_crew
 from experiments.grid import run as grid_run
+from experiments.grid.crew import carry_out_all
 from experiments.grid.results import read_results
 from experiments.grid.run import FAILED, MORE, Runner, main
 from experiments.grid.stages import Cell, Site
@@ -208,31 +211,6 @@ def test_smoke_goes_through_all_stages(place):
     }
 
 
-def test_a_cell_is_measured_while_the_next_is_trained(place, monkeypatch):
-    """With the main engine in the place of side engines, which a process would be started for."""
-    monkeypatch.setattr(grid_run, "Pool", lambda *_: SimpleNamespace(stop=lambda: None))
-    monkeypatch.setattr(grid_run, "PooledEngine", lambda main, pool: main)
-    words = ("mbpp-grpo", "drift-grpo", "--sets", "humaneval", "--side-engines", "1", "--overlap")
-    measure, events = Cell.sample, []
-
-    def slow(self: Cell, *more: Any) -> None:
-        events.append(f"measure {self.name}")
-        other = place.out / "work" / "drift-grpo-t-s0" / "train" / "model"
-        for _ in range(3000):  # on a machine that others use too
-            if other.exists():
-                break
-            threading.Event().wait(0.1)
-        events.append(f"drift trained: {other.exists()}")
-        measure(self, *more)
-
-    monkeypatch.setattr(Cell, "sample", slow)
-    assert place.run(*words) == 0
-    assert events[:2] == ["measure mbpp-grpo", "drift trained: True"]
-    assert {r.name for r in read_results(place.out / "results")} == {
-        *("mbpp-grpo-t-s0", "drift-grpo-t-s0")
-    }
-
-
 def test_a_cell_that_goes_wrong_does_not_keep_the_others_from_their_turn(
     place, monkeypatch, capsys
 ):
@@ -251,8 +229,38 @@ def test_a_cell_that_goes_wrong_does_not_keep_the_others_from_their_turn(
 
 
 @pytest.mark.slow
-def test_side_engines_measure_what_the_main_process_trains(place):
-    assert place.run("mbpp-grpo", "--side-engines", "2") == 0
-    (result,) = read_results(place.out / "results")
-    assert result.has(SETS, 4)
-    assert result.about["side_engines"] == 2
+def test_cells_side_by_side(place):
+    assert place.run("base", "mbpp-grpo", "table4-1x1", "--jobs", "2") == 0
+    found = {result.name: result for result in read_results(place.out / "results")}
+    assert set(found) == {"base-t-s0", "mbpp-grpo-t-s0", "table4-1x1-t-s0"}
+    assert all(result.has(SETS, 4) for result in found.values())
+    assert {result.about["beside"] for result in found.values()} == {1}
+    assert (place.out / "all.tar.gz").exists()
+
+
+def crew(monkeypatch, *words: str) -> argparse.Namespace:
+    """Processes that do nothing but what their cell's name says."""
+
+    def command(given: Any, name: str, seed: int, left: float) -> list[str]:
+        return [sys.executable, "-c", {"mbpp-grpo": "1/0", "base": "raise SystemExit(3)"}[name]]
+
+    monkeypatch.setattr(grid_crew, "command_of", command)
+    return grid_run.arguments([*words, "--jobs", "2"])
+
+
+def test_a_process_that_fails_is_named_and_one_whose_time_is_over_is_not(monkeypatch):
+    given = crew(monkeypatch)
+    later = time.monotonic() + 60
+    assert carry_out_all(given, [("base", 0), ("mbpp-grpo", 1)], later) == ["mbpp-grpo-s1"]
+    assert carry_out_all(given, [("mbpp-grpo", 0)], time.monotonic()) == []
+
+
+def test_a_process_is_told_all_that_its_cell_depends_on(monkeypatch):
+    words = ["base", "--jobs", "3", "--n", "8", "--tag=-x", "--sets", "mbpp", "humaneval"]
+    words += ["--engine-option", "batch", "64", "--later", "60", "--", "--trl.beta", "0.5"]
+    given = grid_run.arguments(words)
+    again = grid_run.arguments(grid_crew.command_of(given, "mbpp-grpo", 4, 100.0)[3:])
+    assert (again.cells, again.seeds, again.budget, again.beside) == (["mbpp-grpo"], [4], 100.0, 2)
+    own = {"cells", "seeds", "budget", "beside", "jobs"}
+    for key in vars(given).keys() - own:
+        assert getattr(again, key) == getattr(given, key), key
