@@ -44,6 +44,7 @@ def test_steps_on_fixed_memory_draw_what_others_draw(monkeypatch):
     assert max(lengths) > 64
     repeating = Repeating()
     monkeypatch.setattr(graphs, "_PLACES", 64)  # so that there are several
+    monkeypatch.setattr(graphs, "_FEWEST", 2)
 
     def steps(model: Any, slots: Any, settings: Settings) -> Steps:
         return Steps(model, slots, settings, repeating)
@@ -62,8 +63,8 @@ def test_steps_on_fixed_memory_draw_what_others_draw(monkeypatch):
 
 
 def test_the_number_of_rows_is_one_of_a_few():
-    assert [rows_for(count, 512) for count in (512, 129, 128, 33, 32, 8, 1)] == [
-        *(512, 512, 128, 128, 32, 8, 2)
+    assert [rows_for(count, 2048) for count in (2048, 513, 512, 128, 1)] == [
+        *(2048, 2048, 512, 128, 128)
     ]
     assert rows_for(1, 3) == 3
     for most in range(1, 70):

@@ -18,6 +18,7 @@ from maxk.sample.draw import draw
 from maxk.sample.slots import Slots
 
 _FEWER = 4  # each number of rows that is recorded is so many times the next
+_FEWEST = 64  # below which a step takes no less time, and recording it would
 _PLACES = 256  # between the numbers of places
 
 Record = Callable[[Callable[[], Tensor]], Callable[[], Tensor]]
@@ -79,7 +80,7 @@ class Steps:
 def rows_for(count: int, most: int) -> int:
     """The number of rows that is recorded for so many."""
     rows = most
-    while rows // _FEWER >= count:
+    while rows // _FEWER >= max(count, _FEWEST):
         rows //= _FEWER
     return rows
 
