@@ -1,0 +1,41 @@
+"""Methods that were tried on the small model: what they say they are."""
+
+import pytest
+import torch
+
+from experiments.pocket.tried import levels, register, top
+from maxk.estimators.methods import METHODS, advantages, pass_at_k
+
+
+def test_levels_of_a_binary_reward_are_pass_at_k():
+    rewards = (torch.rand(50, 8, generator=torch.manual_seed(0)) < 0.4).double()
+    for k in (1, 4, 7):
+        assert torch.allclose(levels(rewards, k), pass_at_k(rewards, k))
+
+
+def test_levels_are_a_sum_over_the_tests_that_are_passed():
+    passed = torch.randint(0, 9, (50, 8), generator=torch.manual_seed(1))
+    wanted = sum(pass_at_k((passed >= level).double(), 4) / 8 for level in range(1, 9))
+    assert torch.allclose(levels(passed / 8.0, 4).double(), torch.as_tensor(wanted), atol=1e-6)
+
+
+def test_the_top_is_pushed_up_and_the_rest_down():
+    found = top(torch.tensor([[0.0, 0.1, 0.1, 0.05]]), 2)
+    assert (found[0, 1:3] > 0).all()
+    assert (found[0, [0, 3]] < 0).all()
+
+
+def test_they_can_be_trained_with_by_name(monkeypatch):
+    monkeypatch.setattr("maxk.estimators.methods.METHODS", METHODS.copy())
+    monkeypatch.setattr("experiments.pocket.tried.METHODS", METHODS.copy())
+    from experiments.pocket import tried
+
+    monkeypatch.setattr("maxk.estimators.methods.METHODS", tried.METHODS)
+    register()
+    rewards = torch.tensor([[0.0, 0.25, 0.5, 1.0]])
+    for name in tried.METHODS.keys() - METHODS.keys():
+        given = advantages(name, rewards, 2)
+        assert given[0, 3] > given[0, 0], name
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="unknown"):
+        advantages("levels", rewards, 2)
