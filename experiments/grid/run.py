@@ -349,7 +349,7 @@ class Runner:
 
     def check_weights(self, cell: Cell) -> None:
         """The engine holds what was trained, and that is not what it was trained from."""
-        if isinstance(cell.site.engine, TransformersEngine) or cell.site.engine.vllm is None:
+        if isinstance(cell.site.engine, TransformersEngine):
             return
         gap = cell.site.engine.difference(cell.model)
         if gap != 0:

@@ -36,28 +36,36 @@ class Repeating:
         return repeat
 
 
+def padded(pair: Any, monkeypatch: Any, **options: Any) -> tuple[Any, list[Repeating]]:
+    """A sampler that keeps to fixed memory as if there were graphs, and what it recorded."""
+    made: list[Repeating] = []
+
+    def steps(model: Any, slots: Any, settings: Settings) -> Steps:
+        made.append(Repeating())
+        return Steps(model, slots, settings, made[-1])
+
+    monkeypatch.setattr(back_end, "Steps", steps)
+    sampler = TransformersSampler(*pair, **options)
+    sampler.graphs = True  # which the constructor grants on a GPU alone
+    return sampler, made
+
+
 def test_steps_on_fixed_memory_draw_what_others_draw(monkeypatch):
     pair = tiny_model()
     plain = drawn(pair, batch=48)
     lengths = {each.tokens for each in plain.values()}
     assert len(lengths) > 20
     assert max(lengths) > 64
-    repeating = Repeating()
     monkeypatch.setattr(graphs, "_PLACES", 64)  # so that there are several
     monkeypatch.setattr(graphs, "_FEWEST", 2)
-
-    def steps(model: Any, slots: Any, settings: Settings) -> Steps:
-        return Steps(model, slots, settings, repeating)
-
-    monkeypatch.setattr(back_end, "Steps", steps)
-    sampler = TransformersSampler(*pair, batch=48)
-    sampler.graphs = True  # which the constructor grants on a GPU alone
+    sampler, made = padded(pair, monkeypatch, batch=48)
     found = {(each.problem, each.sample): each for each in sampler.sample(REQUESTS, SETTINGS)}
     assert found.keys() == plain.keys()
     for key, one in found.items():
         assert one.ids == plain[key].ids
         assert one.logprob == pytest.approx(plain[key].logprob, abs=1e-4)
         assert one.entropy == pytest.approx(plain[key].entropy, abs=1e-4)
+    (repeating,) = made
     assert 2 <= repeating.recorded <= 6  # of few rows and many, before and after growing
     assert repeating.repeated > 100
 
@@ -86,20 +94,6 @@ def test_graphs_draw_what_steps_draw():
     assert len(same) >= 0.95 * len(found)  # a rounding may decide a draw
     for key in same:
         assert found[key].logprob == pytest.approx(plain[key].logprob, abs=1e-2)
-
-
-def padded(pair: Any, monkeypatch: Any, **options: Any) -> tuple[Any, list[Repeating]]:
-    """A sampler that keeps to fixed memory as if there were graphs, and what it recorded."""
-    made: list[Repeating] = []
-
-    def steps(model: Any, slots: Any, settings: Settings) -> Steps:
-        made.append(Repeating())
-        return Steps(model, slots, settings, made[-1])
-
-    monkeypatch.setattr(back_end, "Steps", steps)
-    sampler = TransformersSampler(*pair, **options)
-    sampler.graphs = True  # which the constructor grants on a GPU alone
-    return sampler, made
 
 
 def ids_of(sampler: Any, settings: Settings = SETTINGS) -> dict[tuple[str, int], Any]:

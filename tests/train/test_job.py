@@ -208,6 +208,11 @@ def test_another_engine_samples_from_the_weights_of_each_step(world, tmp_path):
     assert len(engine.given) == STEPS
     assert len(set(engine.given)) > STEPS // 2  # a batch without rewards changes nothing
     assert [type(trainer).__name__ for trainer in seen] == ["MaxKTrainer"]
+    # And so is a copy of the model, which a dtype asks for.
+    copied = ("--model.sampler", "maxk", "--model.engine", '{dtype = "float32"}', *more)
+    assert train(config(world, tmp_path / "copy", *copied), print).finished
+    assert curve(tmp_path / "copy", *KEPT) == curve(tmp_path / "own", *KEPT)
+    assert Run.open(tmp_path / "copy").metrics()[0]["seconds/loading"] > 0
     for line in Run.open(tmp_path / "other").metrics()[:STEPS]:
         assert line["seconds/loading"] > 0
         assert line["seconds/sampling"] > 0

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from maxk.sample.base import Settings
 from maxk.sample.draw import draw
-from maxk.sample.slots import Slots
+from maxk.sample.slots import Slots, next_logits
 
 _FEWER = 4  # each number of rows that is recorded is so many times the next
 _FEWEST = 64  # below which a step takes no less time, and recording it would
@@ -61,15 +61,9 @@ class Steps:
 
         def step() -> Tensor:
             mask = self.slots.at(last_3R[2], used)
-            out = self.model(
-                input_ids=last_3R[0, :, None],
-                position_ids=last_3R[1, :, None],
-                attention_mask=mask,
-                past_key_values=self.slots,
-                maxk_slots=self.slots,
-            )
+            logits_RV = next_logits(self.model, self.slots, last_3R[0], last_3R[1], mask)
             how = (self.settings.temperature, self.settings.top_p)
-            drawn = draw(out.logits[:, -1], uniforms_R, *how, looking=False)
+            drawn = draw(logits_RV, uniforms_R, *how, looking=False)
             return torch.stack([each.double() for each in drawn])
 
         found = step()  # not recorded: what a library makes at its first call is no part of it

@@ -162,6 +162,20 @@ def shared_product(rows: Tensor, matrices: Tensor) -> Tensor:
     return (flat @ matrices).view(heads, count, group, -1).transpose(0, 1)
 
 
+def next_logits(
+    model: Any, slots: Slots, tokens_B: Tensor, positions_B: Tensor, mask: Tensor
+) -> Tensor:
+    """Of every row, from its last token; mask: what the slots gave for the places of these."""
+    out = model(
+        input_ids=tokens_B[:, None],
+        position_ids=positions_B[:, None],
+        attention_mask=mask,
+        past_key_values=slots,
+        maxk_slots=slots,
+    )
+    return out.logits[:, -1]
+
+
 @contextlib.contextmanager
 def ready(model: PreTrainedModel) -> Iterator[None]:
     """The model in evaluation mode and with this attention, and afterwards as it was."""

@@ -22,7 +22,7 @@ from maxk.sample.draw import draw
 from maxk.sample.graphs import Steps
 from maxk.sample.models import load
 from maxk.sample.rows import Ended, Rows
-from maxk.sample.slots import KeysValues, Slots, read, ready
+from maxk.sample.slots import KeysValues, Slots, next_logits, read, ready
 
 _CPU_BATCH, _GPU_BATCH, _GRAPH_BATCH = 128, 512, 2048
 _SHARE = 32  # samples of a prompt from which on it is not copied; a product of matrices each
@@ -261,14 +261,8 @@ class _Batch:
         if self.recorded is not None:
             return self.recorded(last_3B, self.rows.next_uniforms(0))
         tokens_B, positions_B = torch.from_numpy(last_3B[:2]).to(self.device)
-        out = self.model(
-            input_ids=tokens_B[:, None],
-            position_ids=positions_B[:, None],
-            attention_mask=self.slots.next(torch.from_numpy(last_3B[2])),
-            past_key_values=self.slots,
-            maxk_slots=self.slots,
-        )
-        return self.draw(0, out.logits[:, -1])
+        mask = self.slots.next(torch.from_numpy(last_3B[2]))
+        return self.draw(0, next_logits(self.model, self.slots, tokens_B, positions_B, mask))
 
     def draw(self, first: int, logits_BV: torch.Tensor) -> torch.Tensor:
         """The same for the rows from the first on, whose logits these are."""
