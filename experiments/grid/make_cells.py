@@ -41,6 +41,7 @@ TRL: dict[str, Any] = {
     "gradient_accumulation_steps": 8,  # 32 prompts, 256 completions
     "gradient_checkpointing": False,  # there is memory for half a billion weights
     "bf16": True,
+    "share_prompts": True,  # the same gradient; no prompt is read eight times
     # Masters in float32: a step of 5e-6 is less than half the distance of two bfloat16 numbers for
     # every weight above 0.002, and would be lost.
     "model_init_kwargs": {"dtype": "float32"},

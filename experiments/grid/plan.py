@@ -29,7 +29,6 @@ class EvalSet:
     ids: str | None = None  # the file with the chosen ones
     judged_on: str | None = None
     limit: int | None = None  # the first so many
-    cpu_seconds: float | None = None  # of a test, where the grid's are too few
 
     @property
     def size(self) -> int:

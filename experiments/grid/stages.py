@@ -162,7 +162,7 @@ class Cell:
                 if self.site.left() < 0:
                     raise OutOfTime
 
-            judging = Judging(self.site.judges, self.limits(each))
+            judging = Judging(self.site.judges, self.site.limits)
             sample(problems, sampler, run, n, settings, judging=judging, progress=progress)
             if "sampled" in note:
                 note["waited_for_judges"] = round(time.monotonic() - note.pop("sampled"), 2)
@@ -178,7 +178,7 @@ class Cell:
         copy_samples(sampled, run, problems)
         workers = min(JUDGES_BESIDE, self.site.judges or JUDGES_BESIDE)
         judge = Judge(
-            run, Judging(workers, self.limits(each)), "verdicts", lambda *_: None
+            run, Judging(workers, self.site.limits), "verdicts", lambda *_: None
         ).__enter__()
         self.beside.append((each, judge, time.monotonic()))
         for part in unjudged(run, "verdicts"):
@@ -214,10 +214,6 @@ class Cell:
             count = self.site.grid.entropy_samples
             note["completions"] = write_entropies(run, problems, str(self.model), count)
         free_memory()
-
-    def limits(self, each: EvalSet) -> Limits:
-        limits = self.site.limits
-        return limits if each.cpu_seconds is None else replace(limits, cpu_seconds=each.cpu_seconds)
 
     def config_of(self, each: EvalSet, n: int) -> dict[str, Any]:
         """Of a sampling run: what its completions depend on."""

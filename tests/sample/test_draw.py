@@ -1,12 +1,13 @@
 """`draw`: one token per row from its logits."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from maxk.sample.draw import draw, invert, nucleus
+from maxk.sample.draw import draw, draw_by_blocks, invert, nucleus
 
 
 def grid(count: int) -> torch.Tensor:
@@ -92,3 +93,27 @@ def test_what_is_drawn_without_looking_is_the_same():
     one, two = draw(logits, uniforms), draw(logits, uniforms, looking=False)
     assert torch.equal(one.tokens, two.tokens)
     assert two.entropies.numpy() == pytest.approx(one.entropies.numpy(), abs=1e-5)
+
+
+def plain_sums(logits: torch.Tensor, width: int, temperature: float) -> Any:
+    """What the kernel computes, from its definition."""
+    found = []
+    for block in (logits.double() / temperature).split(width, dim=-1):
+        top = block.max(-1, keepdim=True).values.clamp(min=-1e300)
+        weights = (block - top).exp()
+        dots = torch.where(weights > 0, weights * block, 0).sum(-1)
+        found.append(torch.stack([top[:, 0], weights.sum(-1), dots]))
+    return tuple(torch.stack(found, -1).float())
+
+
+@pytest.mark.parametrize("vocabulary", [3, 1024, 2500])
+@pytest.mark.parametrize("temperature", [1.0, 0.6, 1.7])
+def test_a_draw_by_blocks_is_the_same_draw(vocabulary, temperature):
+    logits = torch.randn(200, vocabulary, generator=torch.Generator().manual_seed(1)) * 3
+    logits[50:, : vocabulary // 2] = -torch.inf  # in the largest, the whole first block
+    logits[:50, vocabulary // 2 :] = -torch.inf
+    expected = draw(logits, grid(200), temperature)
+    found = draw_by_blocks(logits, grid(200), temperature, plain_sums)
+    assert torch.equal(found.tokens, expected.tokens)
+    torch.testing.assert_close(found.logprobs, expected.logprobs, atol=1e-5, rtol=0)
+    torch.testing.assert_close(found.entropies, expected.entropies, atol=1e-5, rtol=0)

@@ -40,7 +40,7 @@ def padded(pair: Any, monkeypatch: Any, **options: Any) -> tuple[Any, list[Repea
     """A sampler that keeps to fixed memory as if there were graphs, and what it recorded."""
     made: list[Repeating] = []
 
-    def steps(model: Any, slots: Any, settings: Settings) -> Steps:
+    def steps(model: Any, slots: Any, settings: Settings, kernels: Any) -> Steps:
         made.append(Repeating())
         return Steps(model, slots, settings, made[-1])
 
@@ -66,13 +66,13 @@ def test_steps_on_fixed_memory_draw_what_others_draw(monkeypatch):
         assert one.logprob == pytest.approx(plain[key].logprob, abs=1e-4)
         assert one.entropy == pytest.approx(plain[key].entropy, abs=1e-4)
     (repeating,) = made
-    assert 2 <= repeating.recorded <= 6  # of few rows and many, before and after growing
+    assert 2 <= repeating.recorded <= 10  # of few rows and many, before and after growing
     assert repeating.repeated > 100
 
 
 def test_the_number_of_rows_is_one_of_a_few():
     assert [rows_for(count, 2048) for count in (2048, 513, 512, 128, 1)] == [
-        *(2048, 2048, 512, 128, 128)
+        *(2048, 1024, 512, 128, 64)
     ]
     assert rows_for(1, 3) == 3
     for most in range(1, 70):

@@ -200,6 +200,46 @@ def test_objects_of_the_program_can_be_made_passed_and_changed_by_test_code(veri
     assert statuses(verdict) == ["passed"] * 4
 
 
+def test_code_of_a_test_sees_nothing_of_the_tests_before_it(verifier):
+    program = "def f(x): return x"
+    tests = [
+        AssertTest("mine = 5\nimport random\nfirst = random.random()\nassert f(mine) == 5"),
+        AssertTest("assert mine == 5"),
+        AssertTest("import random\nassert f(random.random()) == 0.8444218515250481"),  # of seed 0
+        AssertTest("assert f(1) == 2"),
+        AssertTest("assert f(1) == 1"),
+    ]
+    (verdict,) = verifier.judge([(program, tests)])
+    passed, wrong, error = "passed", "wrong answer", "runtime error"
+    assert statuses(verdict) == [passed, error, passed, wrong, passed]
+
+
+def test_one_process_runs_the_test_code_of_a_program_until_something_breaks_it():
+    program = (
+        "import os\ndef f(x):\n    if x == 3: os._exit(1)\n    while x == 4: pass\n    return x"
+    )
+
+    def processes(*numbers: int) -> tuple[int, list[str]]:
+        with Verifier(workers=1, limits=FAST) as own:
+            tests = [AssertTest(f"assert f({i}) == {i}") for i in numbers]
+            (verdict,) = own.judge([(program, tests)])
+            return own.workers[0].job, statuses(verdict)
+
+    passed = "passed"
+    assert processes(1, 2, 5) == (2, [passed] * 3)
+    assert processes(1, 3, 5) == (4, [passed, "runtime error", passed])
+    assert processes(1, 4, 5) == (4, [passed, "timeout", passed])
+
+
+def test_test_code_has_the_cpu_limit_for_every_test_anew(verifier):
+    slow = "import time\nend = time.process_time() + 0.25\nwhile time.process_time() < end: f(1)"
+    (verdict,) = verifier.judge([("def f(x): return x", [AssertTest(slow)] * 4)])
+    assert statuses(verdict) == ["passed"] * 4
+    endless = [AssertTest("while True: pass"), AssertTest("assert f(1) == 1")]
+    (verdict,) = verifier.judge([("def f(x): return x", endless)])
+    assert statuses(verdict) == ["wrong answer", "passed"]
+
+
 def test_isolated_tests_do_not_see_each_other():
     kinds: list[tuple[Any, float]] = [("program", 1 / 3), ("test", 1.0)]
     program = "import math\nprint(getattr(math, 'seen', 0))\nmath.seen = 1"

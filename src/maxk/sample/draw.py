@@ -5,12 +5,17 @@ The inverse of the distribution function needs a single random number a token, w
 the rest.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-_BLOCK = 128
+_BLOCK, _WIDE = 128, 1024
+
+# Of blocks of so many logits over the temperature: the greatest, the sum of the exponentials
+# relative to it, and the sum of those times the logits; [rows, blocks] each.
+Sums = Callable[[Tensor, int, float], tuple[Tensor, Tensor, Tensor]]
 
 
 class Drawn(NamedTuple):
@@ -52,6 +57,27 @@ def draw(
     if looking and bool(entropies_B.isnan().any()):
         entropies_B = torch.special.entr(model_BV).sum(-1)
     return Drawn(tokens_B, logprobs_B, entropies_B)
+
+
+def draw_by_blocks(logits_BV: Tensor, uniforms_B: Tensor, temperature: float, sums: Sums) -> Drawn:
+    """The same, without top-p and at a temperature above 0, from sums that are made in one pass."""
+    tops_BN, totals_BN, dots_BN = sums(logits_BV, _WIDE, 1.0)
+    top_B1 = tops_BN.max(-1, keepdim=True).values
+    shrink_BN = (tops_BN - top_B1).exp()
+    total_B = (totals_BN * shrink_BN).sum(-1)
+    norms_B = top_B1[:, 0] + total_B.log()
+    entropies_B = norms_B - (dots_BN * shrink_BN).sum(-1) / total_B
+    if temperature != 1:
+        tops_BN, totals_BN, _ = sums(logits_BV, _WIDE, temperature)
+        shrink_BN = (tops_BN - tops_BN.max(-1, keepdim=True).values).exp()
+    block_B1, inside_B = _find(totals_BN * shrink_BN, uniforms_B)
+    last = logits_BV.shape[-1] - 1
+    places_BW = block_B1 * _WIDE + torch.arange(_WIDE, device=logits_BV.device)
+    logits_BW = logits_BV.gather(-1, places_BW.clamp(max=last)).float()
+    weights_BW = (logits_BW / temperature - tops_BN.gather(-1, block_B1)).exp()
+    found_B1, _ = _find(weights_BW.masked_fill(places_BW > last, 0), inside_B)
+    logprobs_B = logits_BW.gather(-1, found_B1)[:, 0] - norms_B
+    return Drawn(places_BW.gather(-1, found_B1)[:, 0], logprobs_B, entropies_B)
 
 
 def nucleus(probs_BV: Tensor, top_p: float, first: int = 256) -> Tensor:

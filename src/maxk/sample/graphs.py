@@ -3,9 +3,10 @@
 A small model on a GPU spends its time in Python, which starts its kernels one by one. A recorded
 step, the draw of the tokens with it, is started as a whole. Its shapes and the memory it works on
 are fixed, so it is made for a few numbers of rows, those in use and some that are not, and for a
-few numbers of places.
+few numbers of places. With Triton's kernels the number of places does not matter.
 """
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -14,10 +15,10 @@ import torch
 from torch import Tensor
 
 from maxk.sample.base import Settings
-from maxk.sample.draw import draw
+from maxk.sample.draw import draw, draw_by_blocks
 from maxk.sample.slots import Slots, next_logits
 
-_FEWER = 4  # each number of rows that is recorded is so many times the next
+_FEWER = 2  # each number of rows that is recorded is so many times the next
 _FEWEST = 64  # below which a step takes no less time, and recording it would
 _PLACES = 256  # between the numbers of places
 
@@ -27,13 +28,19 @@ Record = Callable[[Callable[[], Tensor]], Callable[[], Tensor]]
 class Steps:
     """One more token for every row of the slots, which hold whole prompts and do not grow.
 
-    record: gives what repeats a call on the same memory.
+    record: gives what repeats a call on the same memory. kernels: `maxk.sample.kernels`.
     """
 
     def __init__(
-        self, model: Any, slots: Slots, settings: Settings, record: Record | None = None
+        self,
+        model: Any,
+        slots: Slots,
+        settings: Settings,
+        record: Record | None = None,
+        kernels: Any = None,
     ) -> None:
-        self.model, self.slots, self.settings = model, slots, settings
+        self.model, self.slots, self.settings, self.kernels = model, slots, settings, kernels
+        slots.attend = None if kernels is None else kernels.attend
         self.record = _Recorder() if record is None else record
         self.known: dict[tuple[int, int], tuple[Tensor, Tensor, Callable[[], Tensor]]] = {}
 
@@ -42,7 +49,9 @@ class Steps:
         position and its place."""
         count = last_3B.shape[1]
         rows = rows_for(count, self.slots.slots)
-        used = min(-(-int(last_3B[2].max() + 1) // _PLACES) * _PLACES, self.slots.room)
+        used = self.slots.room
+        if self.kernels is None:
+            used = min(-(-int(last_3B[2].max() + 1) // _PLACES) * _PLACES, used)
         last = torch.zeros(3, rows, dtype=torch.int64)
         last[:, :count] = torch.from_numpy(last_3B)
         uniforms = torch.zeros(rows, dtype=torch.float64)
@@ -62,13 +71,24 @@ class Steps:
         def step() -> Tensor:
             mask = self.slots.at(last_3R[2], used)
             logits_RV = next_logits(self.model, self.slots, last_3R[0], last_3R[1], mask)
-            how = (self.settings.temperature, self.settings.top_p)
-            drawn = draw(logits_RV, uniforms_R, *how, looking=False)
+            temperature, top_p = self.settings.temperature, self.settings.top_p
+            if self.kernels is not None and temperature > 0 and top_p == 1:
+                drawn = draw_by_blocks(logits_RV, uniforms_R, temperature, self.kernels.sums)
+            else:
+                drawn = draw(logits_RV, uniforms_R, temperature, top_p, looking=False)
             return torch.stack([each.double() for each in drawn])
 
         found = step()  # not recorded: what a library makes at its first call is no part of it
         self.known[last.shape[1], used] = last_3R, uniforms_R, self.record(step)
         return found
+
+
+def kernels_there() -> Any:
+    """Those of Triton, which CUDA builds of torch bring with them; None without."""
+    try:
+        return importlib.import_module("maxk.sample.kernels")
+    except ImportError:
+        return None
 
 
 def rows_for(count: int, most: int) -> int:

@@ -7,7 +7,7 @@ have the same prompt it stays in one place: all of them look at it in one produc
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -33,6 +33,7 @@ class Slots(Cache):
         self.values: list[Tensor] = []
         self.whole: Tensor | None = None  # all of them in one, where they do not grow
         self.shared: list[tuple[KeysValues, slice | Tensor]] = []  # a prompt, and whose it is
+        self.attend: Callable[..., Tensor] | None = None  # `kernels.attend`, where it can be used
         self.rows_B = self.places_B = torch.empty(0)
 
     def fill(self, prompt: KeysValues, start: int, stop: int) -> None:
@@ -89,6 +90,8 @@ class Slots(Cache):
         """The same, for places on the device, all below `used`, for which there is room."""
         keys = self.keys[0]
         self.used, self.places_B = used, places_B
+        if self.attend is not None:  # it knows by itself where a row ends
+            return keys.new_zeros(1, 1, 1, 1)
         self.rows_B = torch.arange(len(places_B), device=keys.device)
         hidden_BL = torch.arange(used, device=keys.device) > places_B[:, None]
         return hidden_BL.to(keys.dtype).masked_fill_(hidden_BL, -torch.inf)[:, None, None]
@@ -97,6 +100,8 @@ class Slots(Cache):
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
     ) -> tuple[Tensor, Tensor]:
         """Called by the model: the next token of every row in, what its slot holds out."""
+        if self.attend is not None:
+            return key_states, value_states
         keys, values = self.keys[layer_idx], self.values[layer_idx]
         keys[self.rows_B, :, self.places_B] = key_states[:, :, 0]
         values[self.rows_B, :, self.places_B] = value_states[:, :, 0]
@@ -138,9 +143,12 @@ def attention(
     if maxk_slots is None:
         raise ValueError(f"{type(module).__name__} drops arguments; use another back end")
     scale = width**-0.5 if scaling is None else scaling
+    layer: Any = module.layer_idx
+    if maxk_slots.attend is not None:
+        there = maxk_slots.keys[layer], maxk_slots.values[layer], maxk_slots.places_B
+        return maxk_slots.attend(query, key, value, *there, scale), None
     query = query.view(rows, kv_heads, heads // kv_heads, width) * scale
     scores = query @ key.transpose(-1, -2) + attention_mask
-    layer: Any = module.layer_idx
     prompts = [(prompt[layer], of) for prompt, of in maxk_slots.shared]
     longest = max((keys.shape[2] for (keys, _), _ in prompts), default=0)
     if prompts:

@@ -19,7 +19,7 @@ from transformers.cache_utils import DynamicCache
 
 from maxk.sample.base import Completion, Request, Settings, prompt_ids, stream_of, text_of
 from maxk.sample.draw import draw
-from maxk.sample.graphs import Steps
+from maxk.sample.graphs import Steps, kernels_there
 from maxk.sample.models import load
 from maxk.sample.rows import Ended, Rows
 from maxk.sample.slots import KeysValues, Slots, next_logits, read, ready
@@ -129,7 +129,7 @@ class TransformersSampler:
         if kept is None or kept[0] != key or (kept[1].slots.places or 0) < longest:
             self.kept = kept = None  # free them first
             slots = Slots(size, places_for(longest))
-            self.kept = kept = key, Steps(self.model, slots, settings)
+            self.kept = kept = key, Steps(self.model, slots, settings, kernels=kernels_there())
         return kept[1]
 
     def _prompt(self, request: Request, settings: Settings) -> _Prompt:

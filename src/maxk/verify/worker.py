@@ -202,6 +202,8 @@ class Child:
 
     def __init__(self, worker: Worker, tests: int, memo: Memo) -> None:
         self.worker, self.limits, self.memo = worker, worker.limits, memo
+        self.tests = tests
+        self.tester: Child | None = None  # the process with the code of its assert tests
         worker.job += 1
         self.job = worker.job
         self.pid: int | None = None  # known once it is ready
@@ -226,6 +228,7 @@ class Child:
 
     def close(self) -> None:
         """Kill it and wait until it is gone: nothing of it may meet the next program."""
+        self.dismiss_tester()
         self.socket.close()
         if self.ended is None:
             self.ended, _ = self.worker.end(self.job)
@@ -286,25 +289,35 @@ class Child:
     def run_assert(self, test: AssertTest) -> TestResult:
         """Test code in a process of its own; its calls of the program pass through here.
 
-        The program sees arguments and gives back plain values. It never meets the test itself.
+        The program sees arguments and gives back plain values. It never meets the test itself. Test
+        code is no stranger's, so that all tests of the program have one such process, for as long
+        as it ends them in order.
         """
-        tester = Child(self.worker, 1, self.memo)
-        try:
-            reply = tester.exchange(b"A" + wire.encode((test.code, test.function)))
-            for _ in range(_MAX_CALLS):
-                if isinstance(reply, TestResult) or reply[:1] != b"?":
-                    break
-                value = self.exchange(b"G" + reply[1:])
-                if isinstance(value, TestResult):
-                    return value
-                if value[:1] not in (b"=", b"E"):
-                    return self.failed(value)
-                reply = tester.exchange(value)
-        finally:
-            tester.close()
+        tester = self.tester = self.tester or Child(self.worker, self.tests, self.memo)
+        reply = tester.exchange(b"A" + wire.encode((test.code, test.function)))
+        for _ in range(_MAX_CALLS):
+            if isinstance(reply, TestResult) or reply[:1] != b"?":
+                break
+            value = self.exchange(b"G" + reply[1:])
+            if isinstance(value, TestResult):
+                self.dismiss_tester()
+                return value
+            if value[:1] not in (b"=", b"E"):
+                self.dismiss_tester()
+                return self.failed(value)
+            reply = tester.exchange(value)
+        if isinstance(reply, TestResult) or reply[:1] not in b".E":
+            self.dismiss_tester()
+        else:
+            tester.seconds()  # each test has the CPU limit to itself
         if isinstance(reply, bytes) and reply[:1] == b"E" and not reply.startswith(b"EAssertion"):
             return self.failed(reply)
         return self.graded(reply == b".", reply)
+
+    def dismiss_tester(self) -> None:
+        if self.tester is not None:
+            self.tester.close()
+            self.tester = None
 
     def graded(self, right: bool, reply: bytes | TestResult, got: str = "") -> TestResult:
         """Right, or wrong for the reason that this was got."""

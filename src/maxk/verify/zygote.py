@@ -23,7 +23,6 @@ import resource
 import signal
 import socket
 import sys
-import traceback
 import types
 import typing
 
@@ -206,6 +205,7 @@ class Program:
                     self.run_main()
             elif kind == b"A":
                 text, function = wire.decode(body)
+                sys.modules["random"].seed(0)  # whatever the tests before it have drawn
                 exec(compile(text, "<program>", "exec"), Names(self, function))
                 reply = b"."
             elif kind == b"G":
@@ -383,10 +383,12 @@ def reason(error: BaseException) -> str:
     """Exception type and the line of the program, nothing of what is around it."""
     if isinstance(error, SyntaxError) and error.filename == "<program>":
         return f"{type(error).__name__} at line {error.lineno}"
-    lines = [
-        f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == "<program>"
-    ]
-    return f"{type(error).__name__} at line {lines[-1]}" if lines else type(error).__name__
+    line, step = None, error.__traceback__
+    while step is not None:  # the module traceback would look for the sources
+        if step.tb_frame.f_code.co_filename == "<program>":
+            line = step.tb_lineno
+        step = step.tb_next
+    return type(error).__name__ if line is None else f"{type(error).__name__} at line {line}"
 
 
 if __name__ == "__main__":
