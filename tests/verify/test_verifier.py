@@ -221,7 +221,7 @@ def test_one_process_runs_the_test_code_of_a_program_until_something_breaks_it()
 
     def processes(*numbers: int) -> tuple[int, list[str]]:
         with Verifier(workers=1, limits=FAST) as own:
-            tests = [AssertTest(f"assert f({i}) == {i}") for i in numbers]
+            tests = [AssertTest(f"assert {i} == f({i})") for i in numbers]
             (verdict,) = own.judge([(program, tests)])
             return own.workers[0].job, statuses(verdict)
 

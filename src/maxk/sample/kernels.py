@@ -68,15 +68,15 @@ def _attend(
         mask=both,
         other=0.0,
     )
-    k = tl.load(key + row * key_row + head * key_head + across, mask=wide, other=0.0)
-    v = tl.load(value + row * value_row + head * value_head + across, mask=wide, other=0.0)
+    own_k = tl.load(key + row * key_row + head * key_head + across, mask=wide, other=0.0)
+    own_v = tl.load(value + row * value_row + head * value_head + across, mask=wide, other=0.0)
     keys += row * keys_row + head * keys_head
     values += row * values_row + head * values_head
-    tl.store(keys + place * WIDTH + across, k, mask=wide)
-    tl.store(values + place * WIDTH + across, v, mask=wide)
-    most = tl.sum(q.to(tl.float32) * k.to(tl.float32)[None, :], 1) * scale
+    tl.store(keys + place * WIDTH + across, own_k, mask=wide)
+    tl.store(values + place * WIDTH + across, own_v, mask=wide)
+    most = tl.sum(q.to(tl.float32) * own_k.to(tl.float32)[None, :], 1) * scale
     total = tl.full([MEMBERS], 1.0, tl.float32)
-    sums = tl.zeros([MEMBERS, ACROSS], tl.float32) + v.to(tl.float32)[None, :]
+    sums = tl.zeros([MEMBERS, ACROSS], tl.float32) + own_v.to(tl.float32)[None, :]
     for start in range(0, place, PLACES):
         at = start + tl.arange(0, PLACES)
         there = at < place

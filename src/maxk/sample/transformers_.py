@@ -127,7 +127,9 @@ class TransformersSampler:
         key = (size, settings.temperature, settings.top_p, weights)
         kept = self.kept
         if kept is None or kept[0] != key or (kept[1].slots.places or 0) < longest:
-            self.kept = kept = None  # free them first
+            self.kept = kept = None  # free them first, for whoever else is on the GPU
+            if self.model.device.type == "cuda":
+                torch.cuda.empty_cache()
             slots = Slots(size, places_for(longest))
             self.kept = kept = key, Steps(self.model, slots, settings, kernels=kernels_there())
         return kept[1]

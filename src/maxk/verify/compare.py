@@ -7,7 +7,7 @@ Everything compared here is a plain value of the judge's own making: strings, or
 import math
 import re
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from maxk.verify.wire import Members, Pairs, encode
@@ -76,6 +76,44 @@ def same_value(got: Any, expected: Any, tolerance: float = 1e-6) -> bool:
             same_value(a, b, tolerance) for a, b in zip(got, expected, strict=True)
         )
     return got == expected
+
+
+def equal(got: Any, expected: Any) -> bool:
+    """`got == expected` as Python has it, of a value read by `wire.decode` and a literal.
+
+    Nothing of a stranger's choice is kept in a set or a dict unless it is equal to one of ours.
+
+    >>> equal([1.0, True], [1, 1]), equal((1, 2), [1, 2])
+    (True, False)
+    """
+    if isinstance(expected, dict):
+        if type(got) is not Pairs or len(got.items) != len(expected):
+            return False
+        keys = [key for key, _ in got.items]
+        return _same_members(keys, expected) and all(
+            equal(value, expected[key]) for key, value in got.items
+        )
+    if isinstance(expected, set):  # a frozenset may be equal to it
+        return (
+            type(got) is Members
+            and len(got.items) == len(expected)
+            and _same_members(got.items, expected)
+        )
+    if isinstance(expected, list | tuple):
+        return (
+            type(got) is type(expected)
+            and len(got) == len(expected)
+            and all(map(equal, got, expected))
+        )
+    return type(got) not in (Pairs, Members) and got == expected
+
+
+def _same_members(got: list[Any], expected: Collection[Any]) -> bool:
+    """As many as expected, each of them one of these, and none twice."""
+    try:
+        return all(each in expected for each in got) and len(set(got)) == len(expected)
+    except TypeError:  # a member that holds a set or a dict, which no literal's can
+        return False
 
 
 def shown(got: Any) -> str:

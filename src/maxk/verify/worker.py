@@ -20,15 +20,17 @@ from typing import Any
 
 from maxk.records import AssertTest, CallTest, Status, StdinTest, Test, TestResult
 from maxk.verify import wire
-from maxk.verify.compare import same_output, same_value, shown
+from maxk.verify.asserts import as_call
+from maxk.verify.compare import equal, same_output, same_value, shown
 from maxk.verify.protocol import EXIT, KILL, MESSAGE, RUN
 
 _MAX_CALLS = 10_000  # of one assert test
 _GOT_CHARS = 80  # of a wrong answer that are kept: there may be a million of them in a run
 _NO_SHARING = 2  # of marshal's versions: one list in two places arrives as two
 _ZYGOTE = Path(__file__).with_name("zygote.py")
-# id of a test: the test, so that the id stays its own, the request, and the reply that is right
-Memo = dict[int, tuple[CallTest, bytes, bytes | None]]
+# id of a test: the test, so that the id stays its own, the request, if one is enough, and what is
+# right: the reply itself, or the value of an assert test
+Memo = dict[int, tuple[Test, bytes | None, Any]]
 _CREDENTIALS = struct.Struct("3i")  # process, user, group
 _READY = (1).to_bytes(4, "big") + b"R"
 
@@ -274,6 +276,7 @@ class Child:
         if id(test) not in self.memo:
             self.memo[id(test)] = test, call_request(test), expected_reply(test)
         _, request, expected = self.memo[id(test)]
+        assert request is not None
         reply = self.exchange(request)
         if isinstance(reply, TestResult) or reply[:1] != b"=":
             return self.failed(reply)
@@ -287,6 +290,25 @@ class Child:
         return self.graded(right, reply, "" if right else shown(got))
 
     def run_assert(self, test: AssertTest) -> TestResult:
+        if id(test) not in self.memo:
+            self.memo[id(test)] = test, *assert_request(test)
+        _, request, expected = self.memo[id(test)]
+        reply = None if request is None else self.exchange(request)
+        if reply is None or (isinstance(reply, bytes) and reply[:1] == b"W"):
+            return self.run_test_code(test)  # also where it returns what is no plain value
+        if isinstance(reply, TestResult) or reply[:1] not in (b"=", b"E"):
+            return self.failed(reply)
+        if reply[:1] == b"E":
+            raised = reply.startswith(b"EAssertion")  # as if the test code had
+            return self.graded(False, reply) if raised else self.failed(reply)
+        try:
+            got = wire.decode(reply[1:])
+        except wire.MalformedError:
+            return self.graded(False, reply)
+        right = equal(got, expected)
+        return self.graded(right, reply, "" if right else shown(got))
+
+    def run_test_code(self, test: AssertTest) -> TestResult:
         """Test code in a process of its own; its calls of the program pass through here.
 
         The program sees arguments and gives back plain values. It never meets the test itself. Test
@@ -435,13 +457,25 @@ def hurried(limits: Limits) -> Limits:
 
 
 def call_request(test: CallTest) -> bytes:
-    """The judge is trusted and its interpreter the child's: marshal, which is fast, will do."""
     args = tuple(test.args)
     try:
         wire.encode(args, max_bytes=2**31)  # marshal would turn an array into bytes and say nothing
-        return b"F" + marshal.dumps((test.function, args), _NO_SHARING)
+        return request_for(test.function, args, {})
     except ValueError as error:
         raise ValueError(f"args={args!r:.200} of a CallTest: {error}") from None
+
+
+def assert_request(test: AssertTest) -> tuple[bytes | None, Any]:
+    """For test code that is about one call, this and what it is to return; else None."""
+    call = as_call(test)
+    if call is None:
+        return None, None
+    return request_for(call.function, call.args, call.named), call.expected
+
+
+def request_for(function: str, args: tuple[Any, ...], named: dict[str, Any]) -> bytes:
+    """The judge is trusted and its interpreter the child's: marshal, which is fast, will do."""
+    return b"F" + marshal.dumps((function, args, named), _NO_SHARING)
 
 
 def expected_reply(test: CallTest) -> bytes | None:

@@ -93,7 +93,7 @@ def rehearse() -> None:
     """Use what every child will use, so that it finds it warm: parser, interpreter, encoder."""
     judge, ours = socket.socketpair()
     program = Program(ours.fileno())
-    call = marshal.dumps(("f", ([1],)))
+    call = marshal.dumps(("f", ([1],), {}))
     for _ in range(20):
         for request in (b"C" + b"class A: pass\ndef f(x): return [x, 'a', 1.5]", b"F" + call):
             judge.send(frame(request))
@@ -269,14 +269,14 @@ class Program:
             self.names = names
         return self.names
 
-    def called(self, function: str, args: tuple) -> bytes:
+    def called(self, function: str, args: tuple, named: dict) -> bytes:
         first, *rest = function.replace("()", "").split(".")
         target = self.globals()[first]
         if rest:
             target = target()
         for name in rest:
             target = getattr(target, name)
-        return b"=" + wire.encode(target(*args))
+        return b"=" + wire.encode(target(*args, **named))
 
     def asked(self, what: str, target: typing.Any, *more: typing.Any) -> object:
         """One step of test code: a name, an attribute, or a call."""
