@@ -16,7 +16,7 @@ _PASSED_ON = (
     *("later", "work", "results", "have", "data_dir", "model", "engine", "n", "limit"),
     *("judges", "tag", "note", "grid"),
 )
-_POLL = 0.5  # seconds
+_POLL, _PACK = 0.5, 10.0  # seconds
 
 
 def command_of(given: argparse.Namespace, name: str, seed: int, left: float) -> list[str]:
@@ -28,6 +28,7 @@ def command_of(given: argparse.Namespace, name: str, seed: int, left: float) -> 
     for option in given.engine_option:
         words += ["--engine-option", *option]
     words += ["--sets", *given.sets] if given.sets else []
+    words += ["--judge-later"] if given.judge_later else []
     words += ["--", *given.overrides]
     return [sys.executable, "-m", "experiments.grid.run", *words]
 
@@ -38,6 +39,7 @@ def carry_out_all(
     """Every cell for which there is time; gives those that went wrong."""
     waiting, failed = list(cells), []
     running: dict[str, subprocess.Popen[bytes]] = {}
+    packed = 0.0
     try:
         while waiting or running:
             while waiting and len(running) < given.jobs and time.monotonic() < deadline:
@@ -50,13 +52,14 @@ def carry_out_all(
             for name in [name for name, process in running.items() if process.poll() is not None]:
                 if running.pop(name).returncode not in (0, 3):  # 3: its time was over
                     failed.append(name)
-                if given.pack is not None and given.results.exists():
-                    pack(given.results, given.pack)
+            if given.pack is not None and time.monotonic() - packed > _PACK:
+                packed = time.monotonic()
+                pack(given.results, given.pack)
     finally:  # they save what they have, as at the end of a budget
         for process in running.values():
             process.terminate()
         for process in running.values():
             process.wait()
-        if given.pack is not None and given.results.exists():
+        if given.pack is not None:
             pack(given.results, given.pack)
     return failed

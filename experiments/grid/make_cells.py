@@ -61,6 +61,7 @@ LEETCODE = {
     "source": "leetcode/LeetCodeDataset-v0.2.0-train.jsonl.gz",
     "max_prompt_tokens": 512,
 }
+LONGER = {"per_device_train_batch_size": 16, "gradient_accumulation_steps": 16}  # less memory
 # What the small model and the small set ask for, the same for every method. No KL term: it weighs
 # differently against advantages of different scale (docs/decisions.md), and Adam makes the methods
 # comparable without it. 2 epochs of 462 problems are 924 prompts, where the paper's epoch has
@@ -92,7 +93,7 @@ def cells() -> dict[str, dict[str, Any]]:
     for method in METHODS:
         asked += [
             (f"mbpp-{method}", method, MBPP, SMALL | EPOCHS),
-            (f"leetcode-{method}", method, LEETCODE, SMALL),
+            (f"leetcode-{method}", method, LEETCODE, SMALL | LONGER),
             (f"paper-{method}", method, MBPP, {}),
         ]
     for epochs, iterations in ((1, 1), (1, 3), (4, 1), (4, 3)):

@@ -115,6 +115,11 @@ def samples(result: Result) -> int:
     return sum(each["n"] * each["problems"] for each in result.sets.values())
 
 
+def keep_about(folder: Path, about: dict[str, Any], sets: Sequence[str]) -> None:
+    """What `collect` needs to know, in the folder of a cell: for who judges it later."""
+    write_whole(folder / "about.json", json.dumps({"about": about, "sets": list(sets)}).encode())
+
+
 # --- from the folders of a cell ------------------------------------------------------------------
 
 
@@ -167,10 +172,14 @@ def collect(
 
 def whole(run: Run) -> bool:
     """Whether every sample is there and judged."""
+    return all_sampled(run) and len(pairs_of(run)) == len(pairs_of(run, "verdicts"))
+
+
+def all_sampled(run: Run) -> bool:
     if not run.parts("problems"):
         return False
     wanted = run.config["n"] * run.read("problems", ["id"]).num_rows
-    return len(pairs_of(run)) == wanted == len(pairs_of(run, "verdicts"))
+    return len(pairs_of(run)) == wanted
 
 
 def rows_of(run: Run, name: str) -> list[dict[str, Any]]:
@@ -265,7 +274,7 @@ def pack(folder: Path, file: Path) -> None:
     """All results of a folder in one file."""
     unfinished = file.with_name(f".{file.name}")
     with tarfile.open(unfinished, "w:gz") as tar:
-        for path in sorted(folder.iterdir()):
+        for path in sorted(folder.glob("*")):
             if path.suffix in (".json", ".parquet") and not path.name.startswith("."):
                 tar.add(path, path.name)
     unfinished.replace(file)

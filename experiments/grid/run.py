@@ -41,6 +41,7 @@ from experiments.grid.plan import (  # noqa: E402
 from experiments.grid.results import (  # noqa: E402
     Result,
     collect,
+    keep_about,
     pack,
     read_results,
     training_of,
@@ -84,6 +85,9 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sets", nargs="+", help="evaluation sets; default: those of the cell")
     parser.add_argument("--limit", type=int, help="the first so many problems of each set")
     parser.add_argument("--judges", type=int, help="programs judged at once; default: 2 per core")
+    parser.add_argument(
+        "--judge-later", action="store_true", help="sample and no more: judge.py does the rest"
+    )
     parser.add_argument("--tag", default="", help="for the names of cells with other keys")
     parser.add_argument("--note", default="", help="for the results, such as a commit")
     parser.add_argument("--list", action="store_true", help="say what there is to do, and no more")
@@ -138,6 +142,12 @@ class Runner:
         wanted = [each.name for each in self.sets_of(cell.name)]
         return any(r.name == cell.full_name and r.has(wanted, self.n) for r in results)
 
+    def ended(self, cell: Cell, results: Sequence[Result]) -> bool:
+        """Whether all was done that was asked for; judging may not be."""
+        sets = self.sets_of(cell.name)
+        later = self.given.judge_later and all(cell.sampled(each, self.n) for each in sets)
+        return later or self.done(cell, results)
+
     def to_train(self, cell: Cell, costs: Costs) -> float:
         """Seconds of training that are left of a cell, as far as one can say."""
         if cell.trained():
@@ -183,7 +193,7 @@ class Runner:
         open_ = [
             (name, seed)
             for name, seed in self.asked
-            if not self.done(Cell(nothing, name, seed, self.given.tag), results)
+            if not self.ended(Cell(nothing, name, seed, self.given.tag), results)
         ]
         print(f"{len(open_)} of {len(self.asked)} cells to do", flush=True)
         if not open_:
@@ -194,7 +204,7 @@ class Runner:
             self.one_by_one(open_)
         results = self.results()
         cells = [Cell(nothing, name, seed, self.given.tag) for name, seed in open_]
-        left = [cell.full_name for cell in cells if not self.done(cell, results)]
+        left = [cell.full_name for cell in cells if not self.ended(cell, results)]
         if left:
             print(f"not done: {', '.join(left)}", flush=True)
         if self.failed:
@@ -237,6 +247,7 @@ class Runner:
             lambda text: print(f"[{time.monotonic() - self.begun:6.0f} s] {text}", flush=True),
             given.judges,
             self.grid.limits,
+            given.judge_later,
         )
 
     def start(self, gpu: GpuWatch) -> Site:
@@ -288,7 +299,8 @@ class Runner:
         """Sample and judge a cell that is trained."""
         try:
             for each in self.sets_of(cell.name):
-                if cell.measured(each, self.n):
+                enough = cell.sampled if self.given.judge_later else cell.measured
+                if enough(each, self.n):
                     continue
                 if cell.site.left() < 0:
                     raise OutOfTime
@@ -343,6 +355,7 @@ class Runner:
             "environment": environment(),
         }
         names = [each.name for each in self.sets_of(cell.name)]
+        keep_about(cell.folder, about, names)
         collect(cell.folder, self.given.results, about, names)
         if self.given.pack is not None:
             pack(self.given.results, self.given.pack)

@@ -12,7 +12,7 @@ from typing import Any
 from experiments.grid.engines import TransformersEngine, VllmEngine
 from experiments.grid.gpu import GpuWatch
 from experiments.grid.plan import BASE, HERE, EvalSet, Grid
-from experiments.grid.results import whole
+from experiments.grid.results import all_sampled, whole
 from experiments.grid.sets import Sets, number
 from maxk.config import TrainConfig, read_config
 from maxk.records import Problem
@@ -46,6 +46,7 @@ class Site:
     say: Callable[[str], None] = print
     judges: int | None = None  # programs at a time; None: two per core
     limits: Limits = field(default_factory=Limits)  # of a program
+    judge_later: bool = False  # by judge.py: here is nothing but sampling
 
     def left(self) -> float:
         return self.deadline - time.monotonic()
@@ -102,6 +103,10 @@ class Cell:
     def measured(self, each: EvalSet, n: int) -> bool:
         run = self.run_of(each)
         return run is not None and run.config["n"] >= n and whole(run)
+
+    def sampled(self, each: EvalSet, n: int) -> bool:
+        run = self.run_of(each)
+        return run is not None and run.config["n"] >= n and all_sampled(run)
 
     def run_of(self, each: EvalSet) -> Run | None:
         folder = self.folder / "sets" / each.name
@@ -162,7 +167,9 @@ class Cell:
                 if self.site.left() < 0:
                     raise OutOfTime
 
-            judging = Judging(self.site.judges, self.site.limits)
+            judging = None
+            if not self.site.judge_later:
+                judging = Judging(self.site.judges, self.site.limits)
             sample(problems, sampler, run, n, settings, judging=judging, progress=progress)
             if "sampled" in note:
                 note["waited_for_judges"] = round(time.monotonic() - note.pop("sampled"), 2)
@@ -176,6 +183,8 @@ class Cell:
         sampled = self.run_of(self.site.grid.sets[each.judged_on])
         assert sampled is not None
         copy_samples(sampled, run, problems)
+        if self.site.judge_later:
+            return
         workers = min(JUDGES_BESIDE, self.site.judges or JUDGES_BESIDE)
         judge = Judge(
             run, Judging(workers, self.site.limits), "verdicts", lambda *_: None

@@ -9,11 +9,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from experiments.grid import crew as grid_crew
 from experiments.grid import run as grid_run
 from experiments.grid.crew import carry_out_all
+from experiments.grid.judge import main as judge_main
 from experiments.grid.results import read_results
 from experiments.grid.run import FAILED, MORE, Runner, main
 from experiments.grid.stages import Cell, Site
@@ -97,6 +99,34 @@ def test_cells_from_training_to_results_and_never_twice(place, monkeypatch, caps
     said = capsys.readouterr().out
     assert "| mbpp-grpo-t-s0 | 4 |" in said
     assert "| base-t-s0 | humaneval | 8 |" in said
+
+
+def test_what_is_judged_later_and_elsewhere_has_the_same_results(data, tmp_path, capsys):
+    at_once, later = Place(data, tmp_path / "a"), Place(data, tmp_path / "b")
+    assert at_once.run("base") == 0
+    assert later.run("base", "--judge-later") == 0
+    (result,) = read_results(later.out / "results")
+    assert result.sets == {}
+    assert later.run("base", "--judge-later") == 0  # there is no more to sample
+    assert later.stages("base-t-s0").count("sample mbpp") == 1
+    elsewhere = tmp_path / "c"
+    (later.out / "work").rename(elsewhere)
+    (elsewhere / "base-t-s0" / "sets" / "humaneval" / "verdicts").mkdir()  # begun, and cut off
+    given = ["--work", str(elsewhere), "--results", str(tmp_path / "judged"), "--judges", "2"]
+    assert judge_main(given) == 0
+    assert "base-t-s0: humaneval, 8 completions" in capsys.readouterr().out
+    (one,), (two,) = read_results(at_once.out / "results"), read_results(tmp_path / "judged")
+    assert two.has(SETS, 4)
+    assert {k: v["max_at_1"] for k, v in one.sets.items()} == {
+        k: v["max_at_1"] for k, v in two.sets.items()
+    }
+    tables = [
+        pq.read_table(folder / "base-t-s0.parquet").drop_columns("entropy").to_pylist()
+        for folder in (at_once.out / "results", tmp_path / "judged")
+    ]
+    assert tables[0] == tables[1]
+    assert judge_main(given) == 0
+    assert capsys.readouterr().out == ""
 
 
 def test_a_training_that_is_cut_off_goes_on_from_where_it_was(place, monkeypatch):
