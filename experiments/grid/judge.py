@@ -21,16 +21,22 @@ from maxk.verify import Limits
 _POLL = 2.0  # seconds
 
 
-def judge_cell(folder: Path, results: Path, judges: int | None) -> int:
-    """Judge the sets of a cell that are sampled; gives how many completions that was."""
+def judge_cell(folder: Path, results: Path, judges: int | None, done: set[Path]) -> int:
+    """Judge the sets of a cell that are sampled; gives how many completions that was.
+
+    done: folders of sets that need not be looked at again.
+    """
     kept = json.loads((folder / "about.json").read_text())
-    limits, judged = Limits(**kept["about"]["limits"]), 0
+    limits, judged, before = Limits(**kept["about"]["limits"]), 0, len(done)
     for name in kept["sets"]:
         path = folder / "sets" / name
-        if not (path / "config.toml").exists():
+        if path in done or not (path / "config.toml").exists():
             continue
         run = Run.open(path)
-        if not all_sampled(run) or whole(run):
+        if not all_sampled(run):
+            continue
+        if whole(run):
+            done.add(path)
             continue
         begun = time.monotonic()
         try:
@@ -44,6 +50,8 @@ def judge_cell(folder: Path, results: Path, judges: int | None) -> int:
             line = {"stage": f"judge {name}", "seconds": round(seconds, 2), "completions": count}
             file.write(json.dumps(line) + "\n")
         print(f"{folder.name}: {name}, {count} completions, {seconds:.0f} s", flush=True)
+        done.add(path)
+    if len(done) > before:
         collect(folder, results, kept["about"], kept["sets"])
     return judged
 
@@ -55,9 +63,10 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--judges", type=int, help="programs at once; default: 2 per core")
     parser.add_argument("--follow", action="store_true", help="wait for more to be sampled")
     asked = parser.parse_args(given)
+    done: set[Path] = set()
     while True:
         folders = [path.parent for path in sorted(asked.work.glob("*/about.json"))]
-        judged = sum(judge_cell(folder, asked.results, asked.judges) for folder in folders)
+        judged = sum(judge_cell(folder, asked.results, asked.judges, done) for folder in folders)
         if not asked.follow:
             return 0
         if not judged:

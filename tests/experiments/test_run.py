@@ -125,8 +125,11 @@ def test_what_is_judged_later_and_elsewhere_has_the_same_results(data, tmp_path,
         for folder in (at_once.out / "results", tmp_path / "judged")
     ]
     assert tables[0] == tables[1]
-    assert judge_main(given) == 0
+    for file in (tmp_path / "judged").iterdir():
+        file.unlink()
+    assert judge_main(given) == 0  # of what was judged elsewhere the results are made
     assert capsys.readouterr().out == ""
+    assert read_results(tmp_path / "judged")[0].has(SETS, 4)
 
 
 def test_a_training_that_is_cut_off_goes_on_from_where_it_was(place, monkeypatch):
