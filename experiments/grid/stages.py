@@ -82,6 +82,8 @@ class Cell:
         assert source is not None
         places = ["--run.out", str(self.folder / "train"), "--model.name", self.site.model]
         places += ["--data.source", str(self.site.data / source), "--trl.seed", str(self.seed)]
+        if self.site.judges is not None:
+            places += ["--reward.workers", str(self.site.judges)]
         if isinstance(self.site.engine, VllmEngine):
             places += ["--model.sampler", "vllm", "--model.engine", "{}"]  # it is there already
         else:
