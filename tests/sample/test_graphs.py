@@ -9,6 +9,7 @@ from maxk.sample import Request, Settings, graphs
 from maxk.sample import transformers_ as back_end
 from maxk.sample.graphs import Steps, rows_for
 from maxk.sample.transformers_ import TransformersSampler
+from tests.sample.test_draw import plain_sums
 from tests.tiny import tiny_model
 
 SETTINGS = Settings(max_tokens=100, chat=False, seed=3)
@@ -36,13 +37,30 @@ class Repeating:
         return repeat
 
 
+class Plain:
+    """What the kernels do, with torch alone: they need a GPU, their callers do not."""
+
+    sums = staticmethod(plain_sums)
+
+    @staticmethod
+    def attend(query, key, value, keys, values, places_B, scale):
+        rows, heads, _, width = query.shape
+        every = torch.arange(rows)
+        keys[every, :, places_B], values[every, :, places_B] = key[:, :, 0], value[:, :, 0]
+        grouped = query.reshape(rows, keys.shape[1], -1, width) * scale
+        hidden = torch.arange(keys.shape[2]) > places_B[:, None]
+        scores = grouped @ keys[:rows].transpose(-1, -2)
+        weights = scores.masked_fill(hidden[:, None, None], -torch.inf).softmax(-1)
+        return (weights @ values[:rows]).reshape(rows, 1, heads, width)
+
+
 def padded(pair: Any, monkeypatch: Any, **options: Any) -> tuple[Any, list[Repeating]]:
     """A sampler that keeps to fixed memory as if there were graphs, and what it recorded."""
     made: list[Repeating] = []
 
     def steps(model: Any, slots: Any, settings: Settings, kernels: Any) -> Steps:
         made.append(Repeating())
-        return Steps(model, slots, settings, made[-1])
+        return Steps(model, slots, settings, made[-1], kernels)
 
     monkeypatch.setattr(back_end, "Steps", steps)
     sampler = TransformersSampler(*pair, **options)
@@ -68,6 +86,20 @@ def test_steps_on_fixed_memory_draw_what_others_draw(monkeypatch):
     (repeating,) = made
     assert 2 <= repeating.recorded <= 10  # of few rows and many, before and after growing
     assert repeating.repeated > 100
+
+
+def test_steps_with_kernels_draw_what_others_draw_whatever_the_places(monkeypatch):
+    pair = tiny_model()
+    monkeypatch.setattr(graphs, "_PLACES", 64)
+    monkeypatch.setattr(back_end, "kernels_there", lambda: Plain)
+    for settings in (SETTINGS, Settings(temperature=0.6, max_tokens=30, chat=False)):
+        plain = ids_of(TransformersSampler(*pair, batch=48), settings)
+        sampler, made = padded(pair, monkeypatch, batch=48)
+        assert ids_of(sampler, settings) == plain
+        assert made[0].recorded == 1  # 48 rows, of any length
+        sampler, made = padded(pair, monkeypatch, batch=48, kernels=False)
+        assert ids_of(sampler, settings) == plain
+        assert made[0].recorded == (2 if settings is SETTINGS else 1)
 
 
 def test_the_number_of_rows_is_one_of_a_few():

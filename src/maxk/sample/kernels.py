@@ -29,6 +29,10 @@ def attend(
     keys, values: of the slots, [slots, heads, places, width]; those of the token are put there.
     """
     rows, heads, _, width = query.shape
+    if value.shape[-1] != width:
+        raise ValueError(
+            f"keys of {width} and values of {value.shape[-1]} numbers; use kernels=False"
+        )
     group = heads // key.shape[1]
     query, key, value = (
         each if each.stride(-1) == 1 else each.contiguous() for each in (query, key, value)

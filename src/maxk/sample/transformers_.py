@@ -58,7 +58,8 @@ class TransformersSampler:
     model: a folder, a name on the hub, a LoRA adapter, a GGUF file, or a model; then with its
     tokenizer. batch: rows at a time; default, 128 on a CPU and 512 on a GPU, or as many as fit.
     graphs: on a GPU, record the model's steps and repeat them, which for a small model saves most
-    of the time; not for models that decide on the CPU what comes next.
+    of the time; not for models that decide on the CPU what comes next. kernels: with Triton's for
+    attention and the draw, if there is Triton, which needs a C compiler.
     """
 
     def __init__(
@@ -70,10 +71,11 @@ class TransformersSampler:
         device: str | None = None,
         dtype: str | None = None,
         graphs: bool = False,
+        kernels: bool = True,
     ) -> None:
         if batch is not None and batch < 1:
             raise ValueError(f"batch={batch} must be at least 1")
-        self.batch, self.graphs = batch, graphs
+        self.batch, self.graphs, self.kernels = batch, graphs, kernels
         self.kept: tuple[Any, Steps] | None = None
         self.model: PreTrainedModel
         if isinstance(model, str):
@@ -131,7 +133,13 @@ class TransformersSampler:
             if self.model.device.type == "cuda":
                 torch.cuda.empty_cache()
             slots = Slots(size, places_for(longest))
-            self.kept = kept = key, Steps(self.model, slots, settings, kernels=kernels_there())
+            self.kept = kept = (
+                key,
+                Steps(
+                    *(self.model, slots, settings),
+                    kernels=kernels_there() if self.kernels else None,
+                ),
+            )
         return kept[1]
 
     def _prompt(self, request: Request, settings: Settings) -> _Prompt:
