@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -282,12 +283,7 @@ class Child:
             return self.failed(reply)
         if reply == expected:
             return self.graded(True, reply)
-        try:
-            got = wire.decode(reply[1:])
-        except wire.MalformedError:
-            return self.graded(False, reply)
-        right = same_value(got, test.expected, test.tolerance)
-        return self.graded(right, reply, "" if right else shown(got))
+        return self.compared(reply, lambda got: same_value(got, test.expected, test.tolerance))
 
     def run_assert(self, test: AssertTest) -> TestResult:
         if id(test) not in self.memo:
@@ -301,12 +297,7 @@ class Child:
         if reply[:1] == b"E":
             raised = reply.startswith(b"EAssertion")  # as if the test code had
             return self.graded(False, reply) if raised else self.failed(reply)
-        try:
-            got = wire.decode(reply[1:])
-        except wire.MalformedError:
-            return self.graded(False, reply)
-        right = equal(got, expected)
-        return self.graded(right, reply, "" if right else shown(got))
+        return self.compared(reply, lambda got: equal(got, expected))
 
     def run_test_code(self, test: AssertTest) -> TestResult:
         """Test code in a process of its own; its calls of the program pass through here.
@@ -340,6 +331,15 @@ class Child:
         if self.tester is not None:
             self.tester.close()
             self.tester = None
+
+    def compared(self, reply: bytes, right: Callable[[Any], bool]) -> TestResult:
+        """By a value that was returned."""
+        try:
+            got = wire.decode(reply[1:])
+        except wire.MalformedError:
+            return self.graded(False, reply)
+        found = right(got)
+        return self.graded(found, reply, "" if found else shown(got))
 
     def graded(self, right: bool, reply: bytes | TestResult, got: str = "") -> TestResult:
         """Right, or wrong for the reason that this was got."""
