@@ -172,14 +172,20 @@ def collect(
 
 def whole(run: Run) -> bool:
     """Whether every sample is there and judged."""
-    return all_sampled(run) and len(pairs_of(run)) == len(pairs_of(run, "verdicts"))
+    wanted = samples_due(run)
+    return wanted > 0 and len(pairs_of(run)) == wanted == len(pairs_of(run, "verdicts"))
 
 
 def all_sampled(run: Run) -> bool:
+    wanted = samples_due(run)
+    return wanted > 0 and len(pairs_of(run)) == wanted
+
+
+def samples_due(run: Run) -> int:
+    """Of all problems; 0 if these are not there yet."""
     if not run.parts("problems"):
-        return False
-    wanted = run.config["n"] * run.read("problems", ["id"]).num_rows
-    return len(pairs_of(run)) == wanted
+        return 0
+    return run.config["n"] * run.read("problems", ["id"]).num_rows
 
 
 def rows_of(run: Run, name: str) -> list[dict[str, Any]]:

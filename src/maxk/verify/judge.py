@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from maxk.records import CallTest, Test, TestResult, Verdict
 from maxk.verify import sandbox
-from maxk.verify.worker import Limits, Memo, Worker, WorkerFailed
+from maxk.verify.requests import Memo
+from maxk.verify.worker import Limits, Worker, WorkerFailed
 
 
 class Verifier:

@@ -5,7 +5,6 @@ one test at a time and only after the last was answered, and kills what takes to
 """
 
 import array
-import marshal
 import os
 import select
 import signal
@@ -21,17 +20,13 @@ from typing import Any
 
 from maxk.records import AssertTest, CallTest, Status, StdinTest, Test, TestResult
 from maxk.verify import wire
-from maxk.verify.asserts import as_call
 from maxk.verify.compare import equal, same_output, same_value, shown
 from maxk.verify.protocol import EXIT, KILL, MESSAGE, RUN
+from maxk.verify.requests import Memo, assert_request, call_request, expected_reply
 
 _MAX_CALLS = 10_000  # of one assert test
 _GOT_CHARS = 80  # of a wrong answer that are kept: there may be a million of them in a run
-_NO_SHARING = 2  # of marshal's versions: one list in two places arrives as two
 _ZYGOTE = Path(__file__).with_name("zygote.py")
-# id of a test: the test, so that the id stays its own, the request, if one is enough, and what is
-# right: the reply itself, or the value of an assert test
-Memo = dict[int, tuple[Test, bytes | None, Any]]
 _CREDENTIALS = struct.Struct("3i")  # process, user, group
 _READY = (1).to_bytes(4, "big") + b"R"
 
@@ -454,36 +449,6 @@ class Child:
 def hurried(limits: Limits) -> Limits:
     """For the other tests of a program that has run out of time once."""
     return replace(limits, cpu_seconds=min(limits.cpu_seconds, limits.after_timeout))
-
-
-def call_request(test: CallTest) -> bytes:
-    args = tuple(test.args)
-    try:
-        wire.encode(args, max_bytes=2**31)  # marshal would turn an array into bytes and say nothing
-        return request_for(test.function, args, {})
-    except ValueError as error:
-        raise ValueError(f"args={args!r:.200} of a CallTest: {error}") from None
-
-
-def assert_request(test: AssertTest) -> tuple[bytes | None, Any]:
-    """For test code that is about one call, this and what it is to return; else None."""
-    call = as_call(test)
-    if call is None:
-        return None, None
-    return request_for(call.function, call.args, call.named), call.expected
-
-
-def request_for(function: str, args: tuple[Any, ...], named: dict[str, Any]) -> bytes:
-    """The judge is trusted and its interpreter the child's: marshal, which is fast, will do."""
-    return b"F" + marshal.dumps((function, args, named), _NO_SHARING)
-
-
-def expected_reply(test: CallTest) -> bytes | None:
-    """The bytes of the very value expected; None if it has no such form."""
-    try:
-        return b"=" + wire.encode(test.expected)
-    except wire.NotPlainError:
-        return None
 
 
 def write_all(fd: int, data: bytes) -> None:
