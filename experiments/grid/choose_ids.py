@@ -7,22 +7,23 @@ LeetCode: the Easy ones, then the Medium ones ("Meidum" in the file too), each i
 file. CodeContests: by the letter of the problem in its contest, B before C, then the shorter
 statement first, without those whose own solution needs more than a third of the CPU time that a
 test has (those left out need half of it or more, the others 0.21). Validation, for choosing
-settings: as LeetCode, but of the training file, and of prompts with more than 512 tokens, which no
+settings: as LeetCode, but of the training file, and of prompts with more than 288 tokens, which no
 cell is trained on. 100 of each. No completion was looked at.
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from experiments.grid.plan import read_grid
-from maxk.data import load
+from experiments.grid.sets import load_set
 from maxk.data.prepare import token_counter
 from maxk.records import Problem
 from maxk.verify import Verifier
 
 HERE = Path(__file__).parent
-COUNT, LONGEST, TRAINED = 100, 1024, 512
+COUNT, LONGEST, TRAINED = 100, 1024, 288
 LEVELS = {"Easy": 0, "Medium": 1, "Meidum": 1, "Hard": 2}
 
 
@@ -45,17 +46,16 @@ def code_contests(problems: list[Problem]) -> list[str]:
 
 def chosen(data: Path, tokenizer: Any) -> dict[str, list[str]]:
     """The lists by the name of their file."""
-    count = token_counter(tokenizer)
+    count, sets = token_counter(tokenizer), read_grid().sets
 
-    def short(name: str, split: str, source: str, least: int = 0) -> list[Problem]:
-        return [p for p in load(name, split, data / source) if least < count(p) <= LONGEST]
+    def short(name: str, least: int = 0) -> list[Problem]:
+        found = load_set(replace(sets[name], ids=None), data)
+        return [problem for problem in found if least < count(problem) <= LONGEST]
 
     return {
-        "validation.txt": leetcode(short("leetcode", "train", "leetcode", TRAINED)),
-        "leetcode-test.txt": leetcode(short("leetcode", "test", "leetcode")),
-        "code-contests.txt": code_contests(
-            short("code-contests", "train", "codecontests/codecontests_subset.jsonl.gz")
-        ),
+        "validation.txt": leetcode(short("validation", TRAINED)),
+        "leetcode-test.txt": leetcode(short("leetcode")),
+        "code-contests.txt": code_contests(short("code-contests")),
     }
 
 

@@ -36,22 +36,30 @@ def command_of(given: argparse.Namespace, name: str, seed: int, left: float) -> 
 def carry_out_all(
     given: argparse.Namespace, cells: Sequence[tuple[str, int]], deadline: float
 ) -> list[str]:
-    """Every cell for which there is time; gives those that went wrong."""
-    waiting, failed = list(cells), []
-    running: dict[str, subprocess.Popen[bytes]] = {}
+    """Every cell for which there is time; gives those that went wrong.
+
+    One that went wrong is tried once more after all others, which may have been the reason.
+    """
+    waiting, again, failed = list(cells), set(cells), []
+    running: dict[tuple[str, int], subprocess.Popen[bytes]] = {}
     packed = 0.0
     try:
         while waiting or running:
             while waiting and len(running) < given.jobs and time.monotonic() < deadline:
-                name, seed = waiting.pop(0)
-                command = command_of(given, name, seed, deadline - time.monotonic())
-                running[f"{name}{given.tag}-s{seed}"] = subprocess.Popen(command)
+                cell = waiting.pop(0)
+                command = command_of(given, *cell, deadline - time.monotonic())
+                running[cell] = subprocess.Popen(command)
             time.sleep(_POLL)
             if time.monotonic() >= deadline:
                 waiting.clear()
-            for name in [name for name, process in running.items() if process.poll() is not None]:
-                if running.pop(name).returncode not in (0, 3):  # 3: its time was over
-                    failed.append(name)
+            for cell in [cell for cell, process in running.items() if process.poll() is not None]:
+                if running.pop(cell).returncode in (0, 3):  # 3: its time was over
+                    continue
+                if cell in again and time.monotonic() < deadline:
+                    again.remove(cell)
+                    waiting.append(cell)
+                else:
+                    failed.append(f"{cell[0]}{given.tag}-s{cell[1]}")
             if given.pack is not None and time.monotonic() - packed > _PACK:
                 packed = time.monotonic()
                 pack(given.results, given.pack)

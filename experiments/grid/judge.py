@@ -21,16 +21,23 @@ from maxk.verify import Limits
 _POLL = 2.0  # seconds
 
 
-def judge_cell(folder: Path, results: Path, judges: int | None, done: set[Path]) -> int:
+def judge_cell(
+    folder: Path,
+    results: Path,
+    judges: int | None,
+    done: set[Path],
+    only: Sequence[str] | None = None,
+) -> int:
     """Judge the sets of a cell that are sampled; gives how many completions that was.
 
-    done: folders of sets that need not be looked at again.
+    done: folders of sets that need not be looked at again. only: these sets.
     """
     kept = json.loads((folder / "about.json").read_text())
     limits, judged, before = Limits(**kept["about"]["limits"]), 0, len(done)
     for name in kept["sets"]:
         path = folder / "sets" / name
-        if path in done or not (path / "config.toml").exists():
+        wanted = only is None or name in only
+        if not wanted or path in done or not (path / "config.toml").exists():
             continue
         run = Run.open(path)
         if not all_sampled(run):
@@ -61,12 +68,15 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--judges", type=int, help="programs at once; default: 2 per core")
+    parser.add_argument("--sets", nargs="+", help="these only; default: all")
     parser.add_argument("--follow", action="store_true", help="wait for more to be sampled")
     asked = parser.parse_args(given)
     done: set[Path] = set()
     while True:
         folders = [path.parent for path in sorted(asked.work.glob("*/about.json"))]
-        judged = sum(judge_cell(folder, asked.results, asked.judges, done) for folder in folders)
+        judged = sum(
+            judge_cell(folder, asked.results, asked.judges, done, asked.sets) for folder in folders
+        )
         if not asked.follow:
             return 0
         if not judged:

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ class EvalSet:
     ids: str | None = None  # the file with the chosen ones
     judged_on: str | None = None
     limit: int | None = None  # the first so many
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the loader
 
     @property
     def size(self) -> int:
@@ -39,7 +40,8 @@ class EvalSet:
 
     def table(self) -> dict[str, Any]:
         """As a run's configuration names it."""
-        return {"name": self.name, "split": self.split, "ids": self.ids, "limit": self.limit}
+        found = {"name": self.name, "split": self.split, "ids": self.ids, "limit": self.limit}
+        return found | ({"options": dict(self.options)} if self.options else {})
 
 
 @dataclass(frozen=True)

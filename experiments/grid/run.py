@@ -51,6 +51,7 @@ from experiments.grid.stages import Cell, OutOfTime, Site, free_memory  # noqa: 
 from maxk.runs import environment  # noqa: E402
 
 MORE, FAILED = 3, 1  # exit status: the budget ended; a cell went wrong
+SHARED = 0.97  # of a GPU's memory, for all cells that are on it
 TO_SAVE = 20.0  # seconds to write a checkpoint of a training that is cut off
 SMOKE = {"cells": ("base", "mbpp-grpo", "mbpp-off-policy-exact"), "problems": 16, "n": 8}
 SMOKE_OVERRIDES = ("--trl.max_steps", "4", "--data.limit", "64")
@@ -261,6 +262,11 @@ class Runner:
             main = VllmEngine(site.model, self.engine_options())
         site = replace(site, engine=main)
         gpus = self.gpus = environment()["gpus"]
+        if gpus and self.given.beside:
+            import torch
+
+            # Otherwise one keeps what it has freed for itself, and others have none left.
+            torch.cuda.set_per_process_memory_fraction(SHARED / (1 + self.given.beside))
         site.say(f"engine {site.engine.kind} is there; {', '.join(gpus) or 'no GPU'}")
         self.started = time.monotonic() - self.begun
         return site

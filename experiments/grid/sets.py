@@ -33,7 +33,7 @@ def number(problem: str) -> str:
 
 def load_set(each: EvalSet, data: Path) -> list[Problem]:
     """The problems that are sampled, in the order of the file."""
-    found = load(each.data, each.split, data / each.source)
+    found = load(each.data, each.split, data / each.source, **each.options)
     ids = each.chosen()
     if ids is not None:
         by_id = {problem.id: problem for problem in found}

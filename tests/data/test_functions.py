@@ -40,6 +40,21 @@ def test_mbpp_shows_test_list_and_never_the_challenge_tests(tmp_path):
     assert problem.tests == (*problem.examples, hidden)
 
 
+def test_mbpp_grades_by_what_it_does_not_show_if_asked_to(tmp_path):
+    source = published.write_jsonl(tmp_path / "mbpp.jsonl", [published.mbpp()])
+    [problem] = load("mbpp", "train", source, shown=1)
+    assert problem.examples == (AssertTest("assert double(1) == 2", "double"),)
+    graded = ("assert double(2) == 4", "assert double(0) == 0", "assert double(-3) == -6")
+    assert problem.tests == tuple(AssertTest(code, "double") for code in graded)
+    prompt = problem.prompt[0]["content"]
+    assert "assert double(1) == 2" in prompt
+    assert not any(code in prompt for code in graded)
+    [unaided] = load("mbpp", "train", source, shown=0)
+    assert (unaided.examples, len(unaided.tests)) == ((), 4)
+    none, account = load_with_account("mbpp", "train", source, shown=4)
+    assert (none, account.dropped.total()) == ([], 1)
+
+
 def test_mbpp_reference_has_plain_line_ends(tmp_path):
     problem = one(tmp_path, "mbpp", published.mbpp())
     assert problem.reference == "def double(x):\n  return 2 * x"
@@ -190,6 +205,52 @@ def test_leetcode_version_0_2_has_its_fields_in_meta(tmp_path):
     problem = one(tmp_path, "leetcode", row)
     assert (problem.statement, problem.difficulty) == ("Add.", "Hard")
     assert problem.starter == "class Solution:"
+
+
+EXAMPLES = """Return the sum.
+
+Example 1:
+
+Input: nums = [1, 2]
+Output: 3
+Explanation: 1 + 2.
+Example 2:
+Input: nums = [4]
+Output: 4
+
+Constraints:
+
+1 <= nums.length"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "left"),
+    [
+        (EXAMPLES, "Return the sum.\n\n\nConstraints:\n\n1 <= nums.length"),
+        ("Add.\nExample:\n Input: 1 Output: 2\nNote:\nx", "Add.\n\nNote:\nx"),
+        ("Add.\nExample1:\n Input: 1\n Output: 2", "Add.\n"),
+        ("Return the example: the Input.", "Return the example: the Input."),
+    ],
+)
+def test_leetcode_leaves_its_examples_out_if_asked_to(tmp_path, statement, left):
+    row = published.leetcode(problem_description=statement)
+    source = published.write_jsonl(tmp_path / "leetcode.jsonl", [row])
+    [whole], [problem] = (
+        load("leetcode", "train", source),
+        load("leetcode", "train", source, shown=0),
+    )
+    assert (whole.statement, problem.statement) == (statement, left)
+    assert problem.tests == whole.tests
+    with pytest.raises(ValueError, match="shown=1 is not for leetcode"):
+        load("leetcode", "train", source, shown=1)
+
+
+def test_leetcode_whose_examples_stay_is_dropped(tmp_path):
+    row = published.leetcode(problem_description="Add. Input: 1 Output: 2")
+    source = published.write_jsonl(tmp_path / "leetcode.jsonl", [row])
+    found, account = load_with_account("leetcode", "train", source, shown=0)
+    assert not found
+    assert account.dropped == {"its examples cannot be told from its statement": 1}
 
 
 def test_leetcode_lists_are_compared_by_the_test_and_not_by_the_program(tmp_path, verifier):

@@ -288,6 +288,22 @@ def test_a_process_that_fails_is_named_and_one_whose_time_is_over_is_not(monkeyp
     assert carry_out_all(given, [("mbpp-grpo", 0)], time.monotonic()) == []
 
 
+def test_a_process_that_fails_is_tried_once_more_after_the_others(monkeypatch, tmp_path):
+    given, log = crew(monkeypatch), tmp_path / "log"
+
+    def command(given: Any, name: str, seed: int, left: float) -> list[str]:
+        begun = log.read_text().count(name) if log.exists() else 0
+        with log.open("a") as file:
+            file.write(name + "\n")
+        return [sys.executable, "-c", "1/0" if begun < {"a": 0, "b": 1, "c": 5}[name] else ""]
+
+    monkeypatch.setattr(grid_crew, "command_of", command)
+    cells = [("b", 0), ("c", 0), ("a", 0), ("a", 1)]
+    assert carry_out_all(given, cells, time.monotonic() + 60) == ["c-s0"]
+    assert sorted(log.read_text().split()) == ["a", "a", "b", "b", "c", "c"]
+    assert set(log.read_text().split()[-2:]) == {"b", "c"}
+
+
 def test_a_process_is_told_all_that_its_cell_depends_on(monkeypatch):
     words = ["base", "--jobs", "3", "--n", "8", "--tag=-x", "--sets", "mbpp", "humaneval"]
     words += ["--engine-option", "batch", "64", "--later", "60", "--", "--trl.beta", "0.5"]

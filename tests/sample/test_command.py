@@ -15,6 +15,7 @@ from maxk.records import Problem
 from maxk.runs import Run, RunError
 from maxk.sample import problems_of
 from maxk.sample.tables import pairs_of
+from tests.data.published import mbpp, write_jsonl
 from tests.sample.test_run import roomy, rows
 
 COMMAND = """
@@ -70,6 +71,21 @@ def test_the_command_samples_and_judges_and_says_so(model, tmp_path, capsys):
         "data": {"name": "starter", "split": "all", "limit": 5},
         "settings": {"temperature": 1.0, "top_p": 1.0, "max_tokens": 8, "seed": 0, "chat": False},
     }
+
+
+def test_options_of_the_loader_are_part_of_the_run(model, tmp_path):
+    source = write_jsonl(tmp_path / "mbpp.jsonl", [mbpp()])
+    asked = ("--data", "mbpp", "--split", "train", "--source", str(source), "--no-verify")
+    run = maxk_sample(model, tmp_path / "run", *asked, "--data-options", "shown=1")
+    assert run.config["data"]["options"] == {"shown": 1}
+    [problem] = problems_of(run)
+    assert (len(problem.examples), len(problem.tests)) == (1, 3)
+    with pytest.raises(RunError, match=r"data.options"):
+        maxk_sample(model, tmp_path / "run", *asked)
+    with pytest.raises(ValueError, match=r"--options: .*unexpected keyword argument 'hidden'"):
+        maxk_sample(model, tmp_path / "other", *asked, "--data-options", "hidden=1")
+    with pytest.raises(ValueError, match=r"'shown' is none; use name=value"):
+        maxk_sample(model, tmp_path / "other", *asked, "--data-options", "shown")
 
 
 def test_batch_size_workers_and_verifying_do_not_make_another_run(model, tmp_path):

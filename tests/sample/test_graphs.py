@@ -54,8 +54,13 @@ class Plain:
         return (weights @ values[:rows]).reshape(rows, 1, heads, width)
 
 
-def padded(pair: Any, monkeypatch: Any, **options: Any) -> tuple[Any, list[Repeating]]:
-    """A sampler that keeps to fixed memory as if there were graphs, and what it recorded."""
+def padded(
+    pair: Any, monkeypatch: Any, triton: Any = None, **options: Any
+) -> tuple[Any, list[Repeating]]:
+    """A sampler that keeps to fixed memory as if there were graphs, and what it recorded.
+
+    triton: what takes the place of its kernels, which a CPU cannot run beside a GPU either.
+    """
     made: list[Repeating] = []
 
     def steps(model: Any, slots: Any, settings: Settings, kernels: Any) -> Steps:
@@ -63,6 +68,7 @@ def padded(pair: Any, monkeypatch: Any, **options: Any) -> tuple[Any, list[Repea
         return Steps(model, slots, settings, made[-1], kernels)
 
     monkeypatch.setattr(back_end, "Steps", steps)
+    monkeypatch.setattr(back_end, "kernels_there", lambda: triton)
     sampler = TransformersSampler(*pair, **options)
     sampler.graphs = True  # which the constructor grants on a GPU alone
     return sampler, made
@@ -91,13 +97,12 @@ def test_steps_on_fixed_memory_draw_what_others_draw(monkeypatch):
 def test_steps_with_kernels_draw_what_others_draw_whatever_the_places(monkeypatch):
     pair = tiny_model()
     monkeypatch.setattr(graphs, "_PLACES", 64)
-    monkeypatch.setattr(back_end, "kernels_there", lambda: Plain)
     for settings in (SETTINGS, Settings(temperature=0.6, max_tokens=30, chat=False)):
         plain = ids_of(TransformersSampler(*pair, batch=48), settings)
-        sampler, made = padded(pair, monkeypatch, batch=48)
+        sampler, made = padded(pair, monkeypatch, Plain, batch=48)
         assert ids_of(sampler, settings) == plain
         assert made[0].recorded == 1  # 48 rows, of any length
-        sampler, made = padded(pair, monkeypatch, batch=48, kernels=False)
+        sampler, made = padded(pair, monkeypatch, Plain, batch=48, kernels=False)
         assert ids_of(sampler, settings) == plain
         assert made[0].recorded == (2 if settings is SETTINGS else 1)
 

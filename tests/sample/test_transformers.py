@@ -310,6 +310,23 @@ def test_bfloat16_and_several_heads_sharing_keys_sample_too():
     assert len(drawn((grouped, tokenizer), requests(40))) == 160
 
 
+def test_a_model_under_autocast_samples_too(tiny, monkeypatch):
+    model, tokenizer = tiny  # as in training with bf16=True: weights in float32
+    cast = torch.autocast("cpu", torch.bfloat16)(model.forward)
+    monkeypatch.setattr(model, "forward", cast)
+    settings = Settings(temperature=0.0, max_tokens=6, chat=False)
+    for samples in ((0,), tuple(range(40))):  # with the prompt in every row, and with one for all
+        (first, *others) = TransformersSampler(model, tokenizer).sample(
+            [Request("p", "print(", samples)], settings
+        )
+        ids = tokenizer("print(", return_tensors="pt").input_ids
+        out = model(torch.cat([ids, torch.tensor([first.ids])], 1)).logits[0, ids.shape[1] - 1 :]
+        drawn_ids = list(first.ids or ())
+        gaps = out.max(-1).values[:-1] - out[range(len(drawn_ids)), drawn_ids]
+        assert gaps.max() < 0.02  # the likeliest, up to rounding
+        assert {each.ids for each in others} <= {first.ids}
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

@@ -14,14 +14,16 @@ from typing import Any
 import pytest
 import transformers
 
-from maxk.config import ConfigError, TrainConfig, read_config
+from maxk.config import ConfigError, DataTable, TrainConfig, read_config
 from maxk.records import StdinTest, Verdict
 from maxk.runs import Run, RunError
 from maxk.sample import problems_of
 from maxk.sample.transformers_ import TransformersSampler
 from maxk.sample.vllm_ import VllmSampler
+from maxk.train import job
 from maxk.train.job import train
 from maxk.verify import Verifier
+from tests.data.published import mbpp, write_jsonl
 from tests.tiny import tiny_model
 from tests.train.test_two_processes import free_port
 
@@ -118,6 +120,17 @@ def test_the_folder_holds_all_there_is_to_know(unbroken):
         assert row["log_ratios"][0] == 0
     assert any(abs(x) > 1e-3 for row in rows for x in row["log_ratios"])
     assert any(x != 0 for row in rows for x in row["weights"])
+
+
+def test_a_prompt_with_all_the_tests_in_it_is_told(tmp_path):
+    bare = mbpp(602, challenge_test_list=[])
+    source = write_jsonl(tmp_path / "mbpp.jsonl", [mbpp(601), bare])
+    table = DataTable(name="mbpp", source=source)
+    _, account = job.problems_of(table, None)
+    remark = "the prompt shows all tests that grade it (docs/data.md)"
+    assert str(account) == f"kept 2\nnoted 1: {remark}"
+    _, account = job.problems_of(table.model_copy(update={"options": {"shown": 1}}), None)
+    assert str(account) == "kept 2"
 
 
 def test_two_runs_with_one_seed_are_equal(world, unbroken, tmp_path):

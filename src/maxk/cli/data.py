@@ -5,9 +5,10 @@ import difflib
 import functools
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 from rich.table import Table
@@ -36,6 +37,24 @@ class DataList:
         return 0
 
 
+def named_values(given: Sequence[str], argument: str) -> dict[str, Any]:
+    """name=value, where the value is JSON or else text.
+
+    >>> named_values(["max_model_len=2048", "logprobs=true", "dtype=bfloat16"], "--engine")
+    {'max_model_len': 2048, 'logprobs': True, 'dtype': 'bfloat16'}
+    """
+    options: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not (equals and name.isidentifier()):
+            raise ValueError(f"{argument} {text!r} is none; use name=value")
+        try:
+            options[name] = json.loads(value)
+        except json.JSONDecodeError:
+            options[name] = value
+    return options
+
+
 @dataclass(frozen=True)
 class Which:
     """A data set: its name, which of its splits, and where its files are."""
@@ -48,14 +67,22 @@ class Which:
     """file or folder with the published files; default: the Hugging Face hub"""
     keep_broken: bool = False
     """keep problems whose own solution is known to fail its tests"""
+    options: tuple[str, ...] = ()
+    """more for the loader, such as shown=1 for mbpp (docs/data.md)"""
 
     def chosen_split(self) -> str:
         known = DATASETS[self.name].splits if self.name in DATASETS else ("test",)
         return self.split or ("test" if "test" in known else known[0])
 
     def problems(self) -> tuple[list[Problem], Account]:
-        split = self.chosen_split()
-        return load_with_account(self.name, split, self.source, keep_broken=self.keep_broken)
+        which = (self.name, self.chosen_split(), self.source)
+        options = named_values(self.options, "--options")
+        try:
+            return load_with_account(*which, keep_broken=self.keep_broken, **options)
+        except TypeError as error:
+            if any(name in str(error) for name in options):
+                raise ValueError(f"--options: {error}") from error
+            raise
 
     def problem(self, name: str) -> Problem:
         """The one with this id; the name of the data set before it may be left out."""

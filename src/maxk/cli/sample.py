@@ -2,10 +2,9 @@
 
 import contextlib
 import dataclasses
-import json
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from maxk.cli.console import Shown, console
-from maxk.cli.data import Which
+from maxk.cli.data import Which, named_values
 from maxk.records import Problem
 from maxk.runs import Run
 from maxk.sample import (
@@ -49,6 +48,8 @@ class Sample:
     """default: test, or the only one there is"""
     source: Path | None = None
     """file or folder with the published files; default: the Hugging Face hub"""
+    data_options: tuple[str, ...] = ()
+    """more for the loader, such as shown=1 for mbpp (docs/data.md)"""
     n: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 256
     """completions of a problem"""
     limit: int | None = None
@@ -85,7 +86,7 @@ class Sample:
         backend = choose(self.backend, self.base_url)
         problems = self.problems()
         run = Run.start(self.out, "sample", self.config(backend, settings))
-        options = engine_options(self.engine)
+        options = named_values(self.engine, "--engine")
         if self.batch is not None:
             options["concurrency" if backend == "openai" else "batch"] = self.batch
         total = self.n * len(problems)
@@ -115,7 +116,7 @@ class Sample:
         return Several(self.processes, self.model, backend, options)
 
     def which(self) -> Which:
-        return Which(self.data, self.split, self.source)
+        return Which(self.data, self.split, self.source, options=self.data_options)
 
     def problems(self) -> list[Problem]:
         found, _ = self.which().problems()
@@ -123,6 +124,7 @@ class Sample:
 
     def config(self, backend: Backend, settings: Settings) -> dict[str, Any]:
         """All that the completions depend on, and nothing else."""
+        options = named_values(self.data_options, "--data-options")
         return {
             "model": self.model,
             "backend": backend,
@@ -134,6 +136,7 @@ class Sample:
                 "split": self.which().chosen_split(),
                 "source": self.source,
                 "limit": self.limit,
+                **({"options": options} if options else {}),
             },
             "settings": dataclasses.asdict(settings),
         }
@@ -149,24 +152,6 @@ def judges_beside(backend: Backend) -> int | None:
     if backend == "openai" or not torch.cuda.is_available():
         return None
     return max(1, len(os.sched_getaffinity(0)) * 3 // 4)
-
-
-def engine_options(given: Sequence[str]) -> dict[str, Any]:
-    """name=value, where the value is JSON or else text.
-
-    >>> engine_options(["max_model_len=2048", "logprobs=true", "dtype=bfloat16"])
-    {'max_model_len': 2048, 'logprobs': True, 'dtype': 'bfloat16'}
-    """
-    options: dict[str, Any] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not (equals and name.isidentifier()):
-            raise ValueError(f"--engine {text!r} is none; use name=value")
-        try:
-            options[name] = json.loads(value)
-        except json.JSONDecodeError:
-            options[name] = value
-    return options
 
 
 def make_with(options: dict[str, Any], model: str, backend: Backend, url: str | None) -> Sampler:

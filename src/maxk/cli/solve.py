@@ -8,8 +8,8 @@ import tyro
 
 from maxk.best_of_n import Solution, solve
 from maxk.cli.console import console
-from maxk.cli.data import Which
-from maxk.cli.sample import engine_options, make_with
+from maxk.cli.data import Which, named_values
+from maxk.cli.sample import make_with
 from maxk.data.jsonl import refuse_faults
 from maxk.records import Problem, Verdict
 from maxk.sample import Backend, Settings, choose
@@ -49,7 +49,9 @@ class Solve:
         problem = self.found()
         settings = Settings(self.temperature, self.top_p, self.max_tokens, self.seed)
         backend = choose(self.backend, self.base_url)
-        sampler = make_with(engine_options(self.engine), self.model, backend, self.base_url)
+        sampler = make_with(
+            named_values(self.engine, "--engine"), self.model, backend, self.base_url
+        )
         with Verifier(allow_unsafe=self.allow_unsafe) as verifier:
             solution = solve(problem, sampler, self.n, settings, verifier, self.report)
         self.show(solution)

@@ -10,32 +10,43 @@ from maxk.data.base import Account, Row, unix
 from maxk.data.checks import split_check
 from maxk.records import AssertTest, Problem
 
+# Examples in a statement of LeetCode, up to what comes behind them.
+_EXAMPLES = re.compile(
+    r"\n[ \t]*(?:Examples?[ \t]*\d*|Input)[ \t]*:.*?(?=\n[ \t]*(?:Constraints|Note)[ \t]*:|\Z)",
+    re.S,
+)
 MBPP_SPLITS = {"prompt": (1, 10), "test": (11, 510), "validation": (511, 600), "train": (601, 974)}
 
 
-def mbpp(row: Row, account: Account) -> Problem | None:
+def mbpp(row: Row, account: Account, shown: int | None = None) -> Problem | None:
     """A row of google-research-datasets/mbpp, full or sanitized.
 
     As is usual with MBPP, the prompt shows the asserts of test_list, without which nobody could
     know the name of the function and the types of its arguments: they are the examples, and graded
     too. The asserts of challenge_test_list are graded and never shown.
+
+    shown: so many asserts of test_list in the prompt instead, and the others alone are graded. A
+    model that is trained on what it is shown learns to answer just that (docs/data.md).
     """
     own = row.get("task_id", int)
     setup = [*row.get("test_imports", list, []), row.text("test_setup_code", "")]
-    shown, hidden = (row.get(name, list, []) for name in ("test_list", "challenge_test_list"))
-    if not shown and not hidden:
+    usual, hidden = (row.get(name, list, []) for name in ("test_list", "challenge_test_list"))
+    if not usual and not hidden:
         return account.drop("no tests")
     reference = row.text("code")
-    function = called_function(row, [*shown, *hidden], reference)
+    function = called_function(row, [*usual, *hidden], reference)
 
     def test(line: str) -> AssertTest:
         return AssertTest(unix("\n".join(filter(None, [*setup, line]))), function)
 
-    examples = tuple(map(test, shown))
+    examples = tuple(map(test, usual[:shown]))
+    graded = [*usual, *hidden][0 if shown is None else shown :]
+    if not graded:
+        return account.drop("no tests but those that are shown")
     return Problem(
         id=row.id(own),
         statement=row.text("text" if row.has("text") else "prompt"),
-        tests=(*examples, *map(test, hidden)),
+        tests=tuple(map(test, graded)),
         entry_point=function,
         reference=reference,
         examples=examples,
@@ -79,14 +90,18 @@ def before(prompt: str, function: str) -> str | None:
     return (prompt[: asked.start()].strip() if asked else "") or None
 
 
-def leetcode(row: Row, account: Account) -> Problem | None:
+def leetcode(row: Row, account: Account, shown: int | None = None) -> Problem | None:
     """A row of newfacade/LeetCodeDataset, in the form of version 0.3 or of 0.2.
 
     Each assert of the published check is a test. The data set's own prompt, imports mostly, stands
     before every solution. Some checks build linked lists or trees: what builds and
     compares them is part of the test, the classes of their nodes part of the starter, since the
     program needs them too.
+
+    shown: 0 leaves the examples out of the statement. In version 0.2 they are the tests.
     """
+    if shown not in (None, 0):
+        raise ValueError(f"shown={shown} is not for leetcode: 0, or None for the whole statement")
     method = row.text("entry_point")
     if not row.has("test"):
         return account.drop("no tests")
@@ -96,9 +111,14 @@ def leetcode(row: Row, account: Account) -> Problem | None:
     level = meta.text("difficulty", "") if old else row.text("difficulty", "")
     prompt, check = row.text("prompt"), row.text("test")
     helpers, classes = _helpers(row, prompt, check)
+    statement = meta.text("question_title") if old else row.text("problem_description")
+    if shown == 0:
+        statement = _EXAMPLES.sub("\n", statement)
+        if "Output:" in statement:
+            return account.drop("its examples cannot be told from its statement")
     return Problem(
         id=row.id(row.text("task_id")),
-        statement=meta.text("question_title") if old else row.text("problem_description"),
+        statement=statement,
         tests=tuple(map(AssertTest, _parts(row, helpers, method))),
         entry_point=method,
         reference=f"{prompt}\n{row.text('completion')}",

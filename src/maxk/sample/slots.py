@@ -103,8 +103,9 @@ class Slots(Cache):
         if self.attend is not None:
             return key_states, value_states
         keys, values = self.keys[layer_idx], self.values[layer_idx]
-        keys[self.rows_B, :, self.places_B] = key_states[:, :, 0]
-        values[self.rows_B, :, self.places_B] = value_states[:, :, 0]
+        # Under autocast the keys of rotated heads have another dtype than the values.
+        keys[self.rows_B, :, self.places_B] = key_states[:, :, 0].to(keys.dtype)
+        values[self.rows_B, :, self.places_B] = value_states[:, :, 0].to(values.dtype)
         rows = len(self.rows_B)
         return keys[:rows, :, : self.used], values[:rows, :, : self.used]
 

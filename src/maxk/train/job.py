@@ -202,6 +202,9 @@ def problems_of(table: DataTable, tokenizer: Any) -> tuple[list[Problem], Accoun
         problems, _ = random_split(problems, table.random_split, table.random_split_seed)
     problems = problems[: table.limit]
     account.kept = len(problems)
+    for problem in problems:
+        if all(test in problem.examples for test in problem.tests):
+            account.note("the prompt shows all tests that grade it (docs/data.md)")
     return problems, account
 
 
