@@ -23,7 +23,8 @@ class Several:
     """So many processes with a sampler each; call `close` when done.
 
     They start when it is made. Those on one GPU start one after another: vLLM measures how much
-    memory is free, and takes another that starts meanwhile for a fault.
+    memory is free, and takes another that starts meanwhile for a fault. With the option
+    kv_cache_memory_bytes it need not measure, and they start at once.
     """
 
     def __init__(self, count: int, model: str, backend: str, options: dict[str, Any]) -> None:
@@ -37,8 +38,9 @@ class Several:
         atexit.register(self.close)
         gpus = visible_gpus()
         context = multiprocessing.get_context("spawn")
+        one_by_one = bool(gpus) and "kv_cache_memory_bytes" not in options
         for i in range(count):
-            if gpus and i >= len(gpus):
+            if one_by_one and i >= len(gpus):
                 self._answer(self.ends[i - len(gpus)], "ready")
             here = gpus[i % len(gpus)] if gpus else None
             given = with_share(options, backend, -(-count // len(gpus)) if gpus else 1)
@@ -49,7 +51,7 @@ class Several:
             theirs.close()  # so that its end is seen here
             self.ends.append(ours)
             self.processes.append(process)
-        for end in self.ends[-len(gpus) :] if gpus else self.ends:
+        for end in self.ends[-len(gpus) :] if one_by_one else self.ends:
             self._answer(end, "ready")
 
     def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
