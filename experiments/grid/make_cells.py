@@ -8,6 +8,8 @@ A cell is an ordinary configuration of `maxk train`. Its name begins with its ki
     table4           epochs x PPO iterations
     k                the k of training, with both leave-one-out baselines (k = 4 are cells of mbpp)
     drift            many updates on a batch and a higher learning rate
+    try              what may be better, trained on MBPP train, measured on validation alone; some
+                     are methods of experiments/pocket/tried.py
 """
 
 import tomllib
@@ -71,6 +73,22 @@ LONGER = {"per_device_train_batch_size": 16, "gradient_accumulation_steps": 16} 
 # updates.
 SMALL = {"beta": 0.0, "skip_silent": True}
 EPOCHS = {"num_train_epochs": 2}
+TRIES: dict[str, tuple[str, int, dict[str, Any]]] = {  # method, k, what else is different
+    "grpo": ("grpo", 4, {}),
+    "bon-max-mean": ("bon-max-mean", 4, {}),
+    "bon-loo-k2": ("bon-loo", 2, {}),
+    "bon-centered": ("bon-centered", 4, {}),
+    "bon-centered-k2": ("bon-centered", 2, {}),
+    "off-policy-exact": ("off-policy-exact", 4, {}),
+    "off-policy-exact-k2": ("off-policy-exact", 2, {}),
+    "levels-k1": ("levels", 1, {}),
+    "levels-k2": ("levels", 2, {}),
+    "all-k": ("all-k", 7, {}),
+    "max-rl": ("max-rl", 4, {}),
+    "grpo-slow": ("grpo", 4, {"learning_rate": 2e-6}),
+    "bon-centered-slow": ("bon-centered", 4, {"learning_rate": 2e-6}),
+    "all-k-slow": ("all-k", 7, {"learning_rate": 2e-6}),
+}
 DRIFT = {"num_iterations": 8, "learning_rate": 2e-5}
 
 
@@ -108,6 +126,9 @@ def cells() -> dict[str, dict[str, Any]]:
     for k in (2, 6):  # its baseline needs k < n
         name = f"k-centered-{k}"
         made[name] = cell(name, "bon-centered", MBPP, SMALL | EPOCHS, k=k)
+    for which, (method, k, trl) in TRIES.items():
+        name, data = f"try-{which}", MBPP | {"split": "train"}
+        made[name] = cell(name, method, data, SMALL | EPOCHS | trl, k=k)
     for method in ("grpo", "bon-centered", "off-policy", "off-policy-exact"):
         name = f"drift-{method}"
         made[name] = cell(name, method, MBPP, SMALL | DRIFT)

@@ -18,6 +18,7 @@ NAME is that of the cell and its seed: mbpp-grpo-s0. `unpack` makes of them the 
 """
 
 import json
+import re
 import tarfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -29,8 +30,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from maxk.report.suspicious import flags, tells
 from maxk.runs import Run, write_whole
-from maxk.sample.tables import COMPLETIONS, VERDICTS, pairs_of
+from maxk.sample.tables import COMPLETIONS, VERDICTS, pairs_of, problems_of
+from maxk.verify import program_for
 
 STATUSES = (
     *("passed", "wrong answer", "runtime error", "timeout", "did not compile", "memory"),
@@ -47,6 +50,8 @@ ROWS = pa.schema(
     ]
 )
 TEXTS = 20  # completions of each set that are kept
+LOOKED_AT = 1000  # passes of each set
+BY_HEART = re.compile("by heart").search  # in what `flags` says
 DIGITS = 6  # of a metric
 
 
@@ -146,6 +151,7 @@ def collect(
             "problems": len(found),
             "tokens": sum(sum(row["tokens"]) for row in found),
             "max_at_1": float(np.mean([np.mean(row["reward"]) for row in found])),
+            "by_heart": by_heart(run),
         }
         texts += texts_of(run, name)
     made: dict[str, Any] = {
@@ -234,6 +240,25 @@ def texts_of(run: Run, name: str) -> list[dict[str, Any]]:
         for row in found
         if row["sample"] == 0 and row["problem"] in wanted
     ]
+
+
+def by_heart(run: Run) -> float | None:
+    """The share of passes that have their tests by heart, in up to LOOKED_AT of them."""
+    passed = [(row["problem"], row["sample"]) for row in passes(run)]
+    some = set(passed[:: -(-len(passed) // LOOKED_AT) or 1])
+    problems = {problem.id: problem for problem in problems_of(run)}
+    told = {name: tells(problem.tests) for name, problem in problems.items()}
+    found = [
+        flags(program_for(problems[row["problem"]], row["completion"]), told[row["problem"]])
+        for row in run.read("completions", ["problem", "sample", "completion"]).to_pylist()
+        if (row["problem"], row["sample"]) in some
+    ]
+    return float(np.mean([any(map(BY_HEART, each)) for each in found])) if found else None
+
+
+def passes(run: Run) -> list[dict[str, Any]]:
+    rows = run.read("verdicts", ["problem", "sample", "passed"]).to_pylist()
+    return [row for row in rows if row["passed"]]
 
 
 def training_of(folder: Path) -> dict[str, Any] | None:

@@ -48,6 +48,7 @@ from experiments.grid.results import (  # noqa: E402
 )
 from experiments.grid.sets import Sets  # noqa: E402
 from experiments.grid.stages import Cell, OutOfTime, Site, free_memory  # noqa: E402
+from experiments.pocket.tried import register  # noqa: E402
 from maxk.runs import environment  # noqa: E402
 
 MORE, FAILED = 3, 1  # exit status: the budget ended; a cell went wrong
@@ -397,6 +398,7 @@ def out_of_time(*_: object) -> None:
 
 
 def main(given: Sequence[str] | None = None) -> int:
+    register()
     runner = Runner(arguments(given))
     if runner.given.list:
         return runner.list()

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from experiments.grid.make_cells import METHODS
+from experiments.grid.make_cells import METHODS, TRIES
 from experiments.grid.plan import BASE, HERE
 from experiments.grid.results import Result, read_results, unpack
 from maxk.evaluate import differences, ranked, scores
@@ -80,9 +80,10 @@ class Data:
 def across(data: Data, cells: dict[str, str], columns: Sequence[Column], caption: str) -> str:
     """A table with a column per set, metric and k.
 
-    Columns that the base model has no samples for are left out, then rows that lack a column.
+    Columns that the first row has no samples for are left out, then rows that lack a column.
     """
-    columns = [(name, metric, k) for name, metric, k in columns if data.has(BASE, name, k)]
+    base = next(iter(cells.values()))
+    columns = [(name, metric, k) for name, metric, k in columns if data.has(base, name, k)]
     present = {
         row: cell
         for row, cell in cells.items()
@@ -157,6 +158,36 @@ def k_table(data: Data) -> str:
             rows[f"bon-{label}, k = {k}"] = f"mbpp-{method}" if k == 4 else f"{own}-{k}"
     columns: list[Column] = [("mbpp", "max", k) for k in (1, 8, 32, 128)]
     return across(data, rows, columns, "the k of training, on MBPP test")
+
+
+def tries(data: Data) -> str:
+    """What was tried, on validation."""
+    rows = {"base": BASE, **{name: f"try-{name}" for name in TRIES}}
+    sets = ("mbpp-validation", "validation")
+    columns: list[Column] = [(name, "max", k) for name in sets for k in (1, 8, 128)]
+    return across(data, rows, columns, "trained on MBPP train, measured on validation")
+
+
+SHOWN = "-shown"  # cells whose prompts show all tests of MBPP, in training and in `mbpp`
+
+
+def shown_table(data: Data) -> str:
+    rows = {method: cell + SHOWN for method, cell in methods("mbpp").items()}
+    columns: list[Column] = [
+        *(("mbpp", "pass", 1), ("mbpp", "max", 128), ("mbpp-plus", "pass", 1)),
+        *(("mbpp-plus", "max", 128), ("humaneval", "pass", 1), ("humaneval", "max", 128)),
+    ]
+    table = across(data, rows, columns, "prompts of MBPP with all their tests")
+    lines = []
+    for row, cell in rows.items():
+        for result in data.results(cell, "mbpp"):
+            about = result.sets["mbpp"]
+            length = about["tokens"] / (about["n"] * about["problems"])
+            known = about["by_heart"]
+            share = None if known is None else f"{100 * known:.1f} %"
+            lines.append([row, share, f"{length:.0f}"])
+    head = ["", "passes on mbpp that have tests by heart", "tokens of a completion there"]
+    return f"{table}\n\n{pipes(head, lines)}" if table else ""
 
 
 DRIFT = (
@@ -339,6 +370,8 @@ def blocks() -> dict[str, Callable[[Data], str]]:
         "table1": lambda data: beside_paper("1", table1(data)),
         "table4": lambda data: beside_paper("4", table4(data)),
         "k": k_table,
+        "shown": shown_table,
+        "tries": tries,
         "drift": drift_table,
         "drift-by-iteration": drift_by_iteration,
         "figure1": figure1,

@@ -26,6 +26,16 @@ def top(r: Tensor, k: int) -> Tensor:
     return pass_at_k((r == r.amax(-1, keepdim=True)).to(r.dtype), k)
 
 
+def all_k(r: Tensor, k: int) -> Tensor:
+    """max@1 to max@k at once, each centred and divided by its k.
+
+    So a group in which all but a few pass still says something. For binary rewards and k = n the
+    sum of pass@k / k is that of max-rl.
+    """
+    parts = [on_policy(r, each, "loo") / each for each in range(1, k + 1)]
+    return torch.stack(parts).sum(0) / sum(1 / each for each in range(1, k + 1))
+
+
 def of_power(r: Tensor, k: int, power: int, method: Callable[[Tensor, int], Tensor]) -> Tensor:
     """A method for the reward to a power: what lacks a test is worth less."""
     return method(r**power, k)
@@ -42,6 +52,7 @@ def register() -> None:
     functions: dict[str, Callable[..., Tensor]] = {
         "baseline-none": partial(on_policy, baseline="none"),
         "baseline-mean": partial(on_policy, baseline="mean"),
+        "all-k": all_k,
         "levels": levels,
         "top": top,
         "centered-power-2": partial(of_power, power=2, method=centered),

@@ -9,6 +9,7 @@ import pytest
 
 from experiments.grid.make_cells import METHODS, cells, text_of
 from experiments.grid.plan import BASE, HERE, cell_names, matching, read_grid, steps_of
+from experiments.pocket.tried import register
 from maxk.config import read_config
 from maxk.data import load
 from maxk.train.job import trl_config
@@ -24,6 +25,7 @@ def test_the_files_are_what_the_table_makes():
 
 @pytest.mark.parametrize("name", sorted(cells()))
 def test_a_cell_is_a_configuration_that_trl_takes(name):
+    register()
     config = read_config(HERE / "cells" / f"{name}.toml", ["--trl.bf16", "false"])
     args = trl_config(config)
     assert (args.method, args.k) == (config.method.name, config.method.k)
@@ -106,10 +108,16 @@ def test_nothing_is_measured_that_was_trained_on():
     data, grid = Path(FOLDER or "."), read_grid()
     from experiments.grid.sets import load_set
 
-    measured = {p.id for s in grid.sets.values() if not s.judged_on for p in load_set(s, data)}
-    leetcode = cells()["leetcode-grpo"]["data"]
-    trained = {p.id for p in load("leetcode", "train", data / leetcode["source"])}
-    validation = set(grid.sets["validation"].chosen() or ())
-    assert measured & trained == validation  # whose prompts are too long to be trained on
-    mbpp = {p.id for split in ("train", "validation") for p in load("mbpp", split, data / "mbpp")}
-    assert not measured & mbpp
+    ids = {s.name: {p.id for p in load_set(s, data)} for s in grid.sets.values() if not s.judged_on}
+    validation = ids["validation"]  # its prompts are too long to be trained on
+    trained: dict[str, set[str]] = {}
+    for name, cell in cells().items():
+        splits = cell["data"]["split"]
+        for split in [splits] if isinstance(splits, str) else splits:
+            key = f"{cell['data']['name']} {split}"
+            if key not in trained:
+                found = load(cell["data"]["name"], split, data / cell["data"]["source"])
+                trained[key] = {problem.id for problem in found}
+            for each in grid.sets_of(name):
+                assert not (ids.get(each.name, set()) - validation) & trained[key], (name, each)
+    assert validation <= trained["leetcode train"]

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from experiments.grid.plan import costs_of, read_grid
-from experiments.grid.results import Result, collect, pack, read_results, unpack
+from experiments.grid.results import Result, by_heart, collect, pack, read_results, unpack
 from experiments.grid.tables import Data, blocks, fill
 from maxk.evaluate.stored import read_run
-from maxk.records import Problem, Status, StdinTest, TestResult, Verdict
+from maxk.records import CallTest, Problem, Status, StdinTest, TestResult, Verdict
 from maxk.runs import Run
 from maxk.sample import Completion
 from maxk.sample.tables import VERDICTS, completions_table, verdict_row, write_problems
@@ -23,8 +24,6 @@ N = 4
 
 def write_set(folder: Path, name: str, rewards: np.ndarray, judged: bool = True) -> Run:
     """A sampling run with these rewards, thirds of three tests."""
-    import pyarrow as pa
-
     config = {"model": "m", "n": rewards.shape[1], "data": {"name": name}, "settings": {"seed": 0}}
     run = Run.start(folder / "sets" / name, "sample", config)
     tests = (StdinTest("", ""),) * 3
@@ -76,6 +75,24 @@ def test_a_set_that_is_not_judged_to_its_end_is_not_a_result(cell, tmp_path):
     assert result.has(["mbpp"], N)
     assert not result.has(["mbpp"], N + 1)
     assert not result.has(["mbpp", "humaneval"], N)
+
+
+def test_passes_that_know_their_tests_are_counted(tmp_path):
+    run = Run.start(tmp_path / "run", "sample", {"n": 4})
+    tests = (CallTest("f", (12,), 144), CallTest("f", (25,), 625))
+    write_problems(run, [Problem("p", "square", tests, "f")])
+    known = "def f(x):\n    return 144 if x == 12 else 625 if x == 25 else 0"
+    programs = [known, "def f(x):\n    return x * x", known, "def f(x):\n    return 12 * 25"]
+    done = [Completion("p", i, text, 9, "stop") for i, text in enumerate(programs)]
+    run.write("completions", "000000", completions_table(done))
+    verdicts = [
+        verdict_row("p", i, Verdict((TestResult(fate, "", 0.0),), "A"), "A")
+        for i, fate in enumerate([Status.PASSED] * 3 + [Status.WRONG_ANSWER])
+    ]
+    run.write("verdicts", "000000", pa.Table.from_pylist(verdicts, VERDICTS))
+    assert by_heart(run) == pytest.approx(2 / 3)
+    unsolved = write_set(tmp_path, "none", np.zeros((2, 3)))
+    assert by_heart(unsolved) is None
 
 
 def test_less_never_takes_the_place_of_more(cell, tmp_path):
@@ -204,6 +221,17 @@ def test_tables_are_made_of_what_there_is(results):
     assert "| mbpp | off-policy-exact | grpo | 4 |" in made["goal"]
     assert "after GRPO" in made["figure1"]
     assert "| before | 24 | 0.500 |" in made["figure2"]
+
+
+def test_cells_that_were_shown_all_tests_have_a_table_of_their_own(results, tmp_path):
+    for i, cell in enumerate(("base", "mbpp-grpo")):
+        folder = tmp_path / "work" / f"{cell}-shown-s0"
+        write_set(folder, "mbpp", rewards_of(6, seed=i))
+        collect(folder, results, {**ABOUT, "cell": cell, "tag": "-shown"}, ["mbpp"])
+    made = blocks()["shown"](Data(results))
+    assert "with all their tests; seeds: 1" in made
+    assert "| grpo | 0.0 % | 8 |" in made
+    assert "off-policy-exact" not in made  # that one was not shown them
 
 
 def test_a_seed_with_fewer_samples_says_nothing_of_a_larger_k(results, tmp_path):

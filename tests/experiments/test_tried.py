@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from experiments.pocket.tried import levels, register, top
+from experiments.pocket.tried import all_k, levels, register, top
+from maxk.estimators import weights
 from maxk.estimators.methods import METHODS, advantages, pass_at_k
 
 
@@ -23,6 +24,13 @@ def test_the_top_is_pushed_up_and_the_rest_down():
     found = top(torch.tensor([[0.0, 0.1, 0.1, 0.05]]), 2)
     assert (found[0, 1:3] > 0).all()
     assert (found[0, [0, 3]] < 0).all()
+
+
+def test_all_k_is_the_mean_of_all_gradients_weighted_by_one_over_k():
+    rewards = torch.rand(20, 8, generator=torch.manual_seed(2)).double()
+    wanted = sum(weights(rewards, k, order="on-policy", baseline="loo") / k for k in (1, 2, 3))
+    assert torch.allclose(all_k(rewards, 3), torch.as_tensor(wanted) / (1 + 1 / 2 + 1 / 3))
+    assert all_k(rewards, 7).sum(-1).abs().max() < 1e-9
 
 
 def test_they_can_be_trained_with_by_name(monkeypatch):
