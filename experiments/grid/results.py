@@ -51,6 +51,7 @@ ROWS = pa.schema(
 )
 TEXTS = 20  # completions of each set that are kept
 LOOKED_AT = 1000  # passes of each set
+PLACE = re.compile(r"(?:^|(?<==))/(?:[^/\n]*/)*(?=[^/\n]*$)")  # but the last part
 BY_HEART = re.compile("by heart").search  # in what `flags` says
 DIGITS = 6  # of a metric
 
@@ -279,12 +280,14 @@ def without_places(value: Any) -> Any:
 
     >>> without_places({"source": "/data/mbpp/mbpp.jsonl", "split": ["test"], "n": 4})
     {'source': 'mbpp.jsonl', 'split': ['test'], 'n': 4}
+    >>> without_places(["--work=/data/out/grid", "--n=8"])
+    ['--work=grid', '--n=8']
     """
     if isinstance(value, dict):
         return {key: without_places(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [without_places(each) for each in value]
-    return Path(value).name if isinstance(value, str) and value.startswith("/") else value
+    return PLACE.sub("", value) if isinstance(value, str) else value
 
 
 def short(value: Any) -> Any:

@@ -173,11 +173,11 @@ SHOWN = "-shown"  # cells whose prompts show all tests of MBPP, in training and 
 
 def shown_table(data: Data) -> str:
     rows = {method: cell + SHOWN for method, cell in methods("mbpp").items()}
-    columns: list[Column] = [
-        *(("mbpp", "pass", 1), ("mbpp", "max", 128), ("mbpp-plus", "pass", 1)),
-        *(("mbpp-plus", "max", 128), ("humaneval", "pass", 1), ("humaneval", "max", 128)),
+    kinds: tuple[tuple[Metric, int], ...] = (("pass", 1), ("max", 1), ("max", 128))
+    tables = [
+        across(data, rows, [(name, metric, k) for metric, k in kinds], f"{name}, all tests shown")
+        for name in ("mbpp", "mbpp-plus", "humaneval")
     ]
-    table = across(data, rows, columns, "prompts of MBPP with all their tests")
     lines = []
     for row, cell in rows.items():
         for result in data.results(cell, "mbpp"):
@@ -187,7 +187,7 @@ def shown_table(data: Data) -> str:
             share = None if known is None else f"{100 * known:.1f} %"
             lines.append([row, share, f"{length:.0f}"])
     head = ["", "passes on mbpp that have tests by heart", "tokens of a completion there"]
-    return f"{table}\n\n{pipes(head, lines)}" if table else ""
+    return "\n\n".join([*filter(None, tables), pipes(head, lines)]) if any(tables) else ""
 
 
 DRIFT = (

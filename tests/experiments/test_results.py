@@ -229,7 +229,8 @@ def test_cells_that_were_shown_all_tests_have_a_table_of_their_own(results, tmp_
         write_set(folder, "mbpp", rewards_of(6, seed=i))
         collect(folder, results, {**ABOUT, "cell": cell, "tag": "-shown"}, ["mbpp"])
     made = blocks()["shown"](Data(results))
-    assert "with all their tests; seeds: 1" in made
+    assert "mbpp, all tests shown; seeds: 1" in made
+    assert "humaneval" not in made
     assert "| grpo | 0.0 % | 8 |" in made
     assert "off-policy-exact" not in made  # that one was not shown them
 

@@ -109,7 +109,8 @@ def test_processes_are_dealt_over_the_gpus_and_wait_for_each_other_on_one(monkey
     assert told[0][1] == {"gpu_memory_utilization": 0.45, "batch": 8}
     start, ready = "start", "ready"
     assert happened == [(start, 0), (start, 1), (ready, 0), (start, 2), (ready, 1), (ready, 2)]
-    told.clear(), happened.clear()
+    happened.clear()
+    told.clear()
     Several(3, "m", "vllm", {"kv_cache_memory_bytes": 10**9}).close()  # nothing to be measured
     assert happened == [*((start, i) for i in range(3)), *((ready, i) for i in range(3))]
 

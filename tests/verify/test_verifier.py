@@ -116,6 +116,19 @@ def test_after_a_timeout_the_other_tests_have_less_time():
     assert 1.9 < verdict.tests[1].seconds < 4
 
 
+def test_after_too_much_memory_the_other_tests_have_less_time_too():
+    program = (
+        "import time\nn = int(input())\nx = [0] * 10**9 if n == 1 else []\n"
+        "while time.process_time() < 1.5 * (n > 3): pass\nprint(n * 2)"
+    )
+    limits = Limits(cpu_seconds=3, after_timeout=0.5)
+    with Verifier(workers=1, limits=limits) as running:
+        (verdict,) = running.judge([(program, TESTS)])
+        (patient,) = running.judge([(program.replace("10**9", "10"), TESTS)])
+    assert statuses(verdict) == [*("passed", "memory", "passed", "passed", "timeout", "timeout")]
+    assert patient.passed
+
+
 def test_leaving_by_os_exit_is_no_restart(verifier):
     (verdict,) = verifier.judge(
         [(DOUBLE + "\nimport os, sys\nsys.stdout.flush()\nos._exit(0)", TESTS)]

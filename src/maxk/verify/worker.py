@@ -40,7 +40,7 @@ class Limits:
     memory_bytes: int = 512 * 2**20
     output_bytes: int = 2**20
     restarts: int = 3  # fresh processes for the tests after one that died or was killed
-    after_timeout: float = 1.0  # cpu_seconds of a program's other tests, once one has run into them
+    after_timeout: float = 1.0  # cpu_seconds of a program's tests after one out of time or memory
 
 
 class WorkerFailed(RuntimeError):  # noqa: N818
@@ -125,8 +125,8 @@ class Worker:
                         return [failed] * len(tests)
                     child.limits = limits
                 results.append(result or child.run(test))
-                if results[-1].status is Status.TIMEOUT:  # it may well never end, on any input
-                    limits = hurried(self.limits)
+                if results[-1].status in (Status.TIMEOUT, Status.MEMORY):
+                    limits = child.limits = hurried(self.limits)  # it may be so with any input
                 # A program may leave by os._exit(0); that is its right, and no restart.
                 restarts += child.ended is not None and not child.left
                 if child.ended is not None or isolate == "test":
@@ -447,7 +447,7 @@ class Child:
 
 
 def hurried(limits: Limits) -> Limits:
-    """For the other tests of a program that has run out of time once."""
+    """For the other tests of a program that has run out of time or memory once."""
     return replace(limits, cpu_seconds=min(limits.cpu_seconds, limits.after_timeout))
 
 
