@@ -17,6 +17,7 @@ NAME is that of the cell and its seed: mbpp-grpo-s0. `unpack` makes of them the 
 `maxk compare` and `maxk evaluate` read.
 """
 
+import functools
 import json
 import re
 import tarfile
@@ -52,7 +53,6 @@ ROWS = pa.schema(
 TEXTS = 20  # completions of each set that are kept
 LOOKED_AT = 1000  # passes of each set
 PLACE = re.compile(r"(?:^|(?<==))/(?:[^/\n]*/)*(?=[^/\n]*$)")  # but the last part
-BY_HEART = re.compile("by heart").search  # in what `flags` says
 DIGITS = 6  # of a metric
 
 
@@ -152,7 +152,7 @@ def collect(
             "problems": len(found),
             "tokens": sum(sum(row["tokens"]) for row in found),
             "max_at_1": float(np.mean([np.mean(row["reward"]) for row in found])),
-            "by_heart": by_heart(run),
+            "by_heart": by_heart(path, run.config["n"]),
         }
         texts += texts_of(run, name)
     made: dict[str, Any] = {
@@ -243,9 +243,15 @@ def texts_of(run: Run, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def by_heart(run: Run) -> float | None:
-    """The share of passes that have their tests by heart, in up to LOOKED_AT of them."""
-    passed = [(row["problem"], row["sample"]) for row in passes(run)]
+@functools.cache  # results are collected after every stage; a set that is judged stays as it is
+def by_heart(folder: Path, n: int) -> float | None:
+    """The share of passes that have their tests by heart, in up to LOOKED_AT of them.
+
+    n: the samples of a problem that the set has.
+    """
+    run = Run.open(folder)
+    verdicts = run.read("verdicts", ["problem", "sample", "passed"]).to_pylist()
+    passed = [(row["problem"], row["sample"]) for row in verdicts if row["passed"]]
     some = set(passed[:: -(-len(passed) // LOOKED_AT) or 1])
     problems = {problem.id: problem for problem in problems_of(run)}
     told = {name: tells(problem.tests) for name, problem in problems.items()}
@@ -254,12 +260,8 @@ def by_heart(run: Run) -> float | None:
         for row in run.read("completions", ["problem", "sample", "completion"]).to_pylist()
         if (row["problem"], row["sample"]) in some
     ]
-    return float(np.mean([any(map(BY_HEART, each)) for each in found])) if found else None
-
-
-def passes(run: Run) -> list[dict[str, Any]]:
-    rows = run.read("verdicts", ["problem", "sample", "passed"]).to_pylist()
-    return [row for row in rows if row["passed"]]
+    known = [any("by heart" in reason for reason in each) for each in found]
+    return float(np.mean(known)) if known else None
 
 
 def training_of(folder: Path) -> dict[str, Any] | None:

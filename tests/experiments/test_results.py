@@ -90,9 +90,9 @@ def test_passes_that_know_their_tests_are_counted(tmp_path):
         for i, fate in enumerate([Status.PASSED] * 3 + [Status.WRONG_ANSWER])
     ]
     run.write("verdicts", "000000", pa.Table.from_pylist(verdicts, VERDICTS))
-    assert by_heart(run) == pytest.approx(2 / 3)
+    assert by_heart(run.folder, 4) == pytest.approx(2 / 3)
     unsolved = write_set(tmp_path, "none", np.zeros((2, 3)))
-    assert by_heart(unsolved) is None
+    assert by_heart(unsolved.folder, 3) is None
 
 
 def test_less_never_takes_the_place_of_more(cell, tmp_path):
