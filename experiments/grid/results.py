@@ -54,6 +54,7 @@ TEXTS = 20  # completions of each set that are kept
 LOOKED_AT = 1000  # passes of each set
 PLACE = re.compile(r"(?:^|(?<==))/(?:[^/\n]*/)*(?=[^/\n]*$)")  # but the last part
 DIGITS = 6  # of a metric
+ENOUGH = 2000  # completions, to tell the speed of sampling from
 
 
 @dataclass(frozen=True)
@@ -98,11 +99,11 @@ class Result:
         return batch, update
 
     def sampled(self, name: str) -> tuple[float, float] | None:
-        """Tokens of a completion and tokens a second, or None."""
-        stages = [s for s in self.about["stages"] if s["stage"] == f"sample {name}" and s["new"]]
-        if not stages:
-            return None
+        """Tokens of a completion and tokens a second; None if too few were seen to say."""
+        stages = [s for s in self.about["stages"] if s["stage"] == f"sample {name}"]
         tokens, new, seconds = (sum(s[key] for s in stages) for key in ("tokens", "new", "seconds"))
+        if new < ENOUGH:  # the time of these is that of the start
+            return None
         return tokens / new, tokens / max(seconds, 1e-9)
 
 

@@ -162,8 +162,9 @@ def k_table(data: Data) -> str:
 
 def tries(data: Data) -> str:
     """What was tried, on validation."""
-    rows = {"base": BASE, **{name: f"try-{name}" for name in TRIES}}
     sets = ("mbpp-validation", "validation")
+    rows = {"base": BASE} if data.has(BASE, sets[0]) else {}
+    rows |= {name: f"try-{name}" for name in TRIES}
     columns: list[Column] = [(name, "max", k) for name in sets for k in (1, 8, 128)]
     return across(data, rows, columns, "trained on MBPP train, measured on validation")
 

@@ -36,6 +36,19 @@ def all_k(r: Tensor, k: int) -> Tensor:
     return torch.stack(parts).sum(0) / sum(1 / each for each in range(1, k + 1))
 
 
+def raised(r: Tensor, k: int, share: float) -> Tensor:
+    """max@k against a baseline between that of bon-centered and 1, the best there is.
+
+    No baseline that does not see the sample changes the gradient on average. A higher one says the
+    same with more weight on what to do less of, and the policy narrows less on its way.
+    """
+    n = r.shape[-1]
+    w = on_policy(r, k)
+    centered = on_policy(r, k, "loo")
+    others = w - centered  # k/n times the max@k of the others
+    return centered - share * (k / n - others)
+
+
 def of_power(r: Tensor, k: int, power: int, method: Callable[[Tensor, int], Tensor]) -> Tensor:
     """A method for the reward to a power: what lacks a test is worth less."""
     return method(r**power, k)
@@ -53,6 +66,8 @@ def register() -> None:
         "baseline-none": partial(on_policy, baseline="none"),
         "baseline-mean": partial(on_policy, baseline="mean"),
         "all-k": all_k,
+        "raised-25": partial(raised, share=0.25),
+        "raised-50": partial(raised, share=0.5),
         "levels": levels,
         "top": top,
         "centered-power-2": partial(of_power, power=2, method=centered),

@@ -10,7 +10,15 @@ import pyarrow as pa
 import pytest
 
 from experiments.grid.plan import costs_of, read_grid
-from experiments.grid.results import Result, by_heart, collect, pack, read_results, unpack
+from experiments.grid.results import (
+    ENOUGH,
+    Result,
+    by_heart,
+    collect,
+    pack,
+    read_results,
+    unpack,
+)
 from experiments.grid.tables import Data, blocks, fill
 from maxk.evaluate.stored import read_run
 from maxk.records import CallTest, Problem, Status, StdinTest, TestResult, Verdict
@@ -167,7 +175,8 @@ def result(gpus: list[str], sampling: float, **sampled: Any) -> Result:
 def test_what_was_measured_takes_the_place_of_guesses():
     grid = read_grid()
     guessed = costs_of(grid, [], ["H"])
-    known = costs_of(grid, [result(["H"], 4.5, new=100, tokens=20_000, seconds=2.0)], ["H"])
+    seen = result(["H"], 4.5, new=ENOUGH, tokens=200 * ENOUGH, seconds=ENOUGH / 50)
+    known = costs_of(grid, [seen], ["H"])
     begin, judging = grid.cost["begin"], grid.cost["judging"]
     assert known.training(6, 3, "mbpp") == pytest.approx(begin + 2 * 6.0 + 6 * 2.0)
     assert known.training(6, 3, "leetcode") == guessed.training(6, 3, "leetcode")
@@ -175,6 +184,14 @@ def test_what_was_measured_takes_the_place_of_guesses():
     assert known.sampling(mbpp, 1000) == pytest.approx(1000 * 200 / 10_000 + judging)
     rate = grid.cost["tokens_per_second"]
     assert guessed.sampling(mbpp, 1000) == pytest.approx(1000 * mbpp.tokens / rate + judging)
+
+
+def test_a_few_samples_say_nothing_about_the_speed_of_many():
+    grid = read_grid()
+    mbpp, few = grid.sets["mbpp"], ENOUGH - 1
+    seen = result(["H"], 4.5, new=few, tokens=100 * few, seconds=float(few))
+    guessed = costs_of(grid, [], ["H"]).sampling(mbpp, 1000)
+    assert costs_of(grid, [seen], ["H"]).sampling(mbpp, 1000) == guessed
 
 
 def test_another_machine_says_nothing_about_this_one():

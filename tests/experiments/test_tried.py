@@ -3,9 +3,17 @@
 import pytest
 import torch
 
-from experiments.pocket.tried import all_k, levels, register, top
+from experiments.pocket.tried import all_k, levels, raised, register, top
 from maxk.estimators import weights
 from maxk.estimators.methods import METHODS, advantages, pass_at_k
+from tests.estimators.test_unbiased import (
+    DRAWS,
+    DRIFT,
+    REWARDS,
+    close,
+    expected_gradient,
+    true_gradient,
+)
 
 
 def test_levels_of_a_binary_reward_are_pass_at_k():
@@ -31,6 +39,23 @@ def test_all_k_is_the_mean_of_all_gradients_weighted_by_one_over_k():
     wanted = sum(weights(rewards, k, order="on-policy", baseline="loo") / k for k in (1, 2, 3))
     assert torch.allclose(all_k(rewards, 3), torch.as_tensor(wanted) / (1 + 1 / 2 + 1 / 3))
     assert all_k(rewards, 7).sum(-1).abs().max() < 1e-9
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+@pytest.mark.parametrize("share", [0.25, 1.0])
+def test_a_raised_baseline_leaves_the_gradient_as_it_is(k, share):
+    w = raised(REWARDS[DRAWS], k, share)
+    assert close(expected_gradient(w, 0 * DRIFT), true_gradient(k))
+
+
+def test_a_raised_baseline_pushes_down_what_is_not_the_best():
+    rewards = torch.rand(20, 8, generator=torch.manual_seed(3)).double()
+    assert (raised(rewards, 4, 1.0) <= 0).all()
+    assert torch.allclose(raised(rewards, 4, 0.0), weights(rewards, 4, baseline="loo"))
+    passed = torch.tensor([[1.0, 0.0, 0.0, 0.0]]).double()
+    # In two of four: a pass is the best there is, a failure has the pass beside it once in three.
+    wanted = torch.tensor([[0.0, -1 / 3, -1 / 3, -1 / 3]]).double()
+    assert torch.allclose(raised(passed, 2, 1.0), wanted)
 
 
 def test_they_can_be_trained_with_by_name(monkeypatch):

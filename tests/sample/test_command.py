@@ -82,7 +82,7 @@ def test_options_of_the_loader_are_part_of_the_run(model, tmp_path):
     assert (len(problem.examples), len(problem.tests)) == (1, 3)
     with pytest.raises(RunError, match=r"data.options"):
         maxk_sample(model, tmp_path / "run", *asked)
-    with pytest.raises(ValueError, match=r"--options: .*unexpected keyword argument 'hidden'"):
+    with pytest.raises(ValueError, match=r"--data-options: .*unexpected keyword argument 'hidden'"):
         maxk_sample(model, tmp_path / "other", *asked, "--data-options", "hidden=1")
     with pytest.raises(ValueError, match=r"'shown' is none; use name=value"):
         maxk_sample(model, tmp_path / "other", *asked, "--data-options", "shown")

@@ -74,14 +74,15 @@ class Which:
         known = DATASETS[self.name].splits if self.name in DATASETS else ("test",)
         return self.split or ("test" if "test" in known else known[0])
 
-    def problems(self) -> tuple[list[Problem], Account]:
+    def problems(self, argument: str = "--options") -> tuple[list[Problem], Account]:
+        """argument: what the command calls the options."""
         which = (self.name, self.chosen_split(), self.source)
-        options = named_values(self.options, "--options")
+        options = named_values(self.options, argument)
         try:
             return load_with_account(*which, keep_broken=self.keep_broken, **options)
         except TypeError as error:
             if any(name in str(error) for name in options):
-                raise ValueError(f"--options: {error}") from error
+                raise ValueError(f"{argument}: {error}") from error
             raise
 
     def problem(self, name: str) -> Problem:

@@ -119,7 +119,7 @@ class Sample:
         return Which(self.data, self.split, self.source, options=self.data_options)
 
     def problems(self) -> list[Problem]:
-        found, _ = self.which().problems()
+        found, _ = self.which().problems("--data-options")
         return share(found[: self.limit], self.shard)
 
     def config(self, backend: Backend, settings: Settings) -> dict[str, Any]:
