@@ -141,6 +141,7 @@ def collect(
     rows: list[dict[str, Any]] = []
     measured: dict[str, Any] = {}
     texts: list[dict[str, Any]] = []
+    profile = folder / "profile.json"  # of one update, if it was asked for
     for name in sets:
         path = folder / "sets" / name
         if not (path / "config.toml").exists() or not whole(run := Run.open(path)):
@@ -161,6 +162,7 @@ def collect(
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "train": without_places(training_of(folder / "train")),
         "stages": lines(folder / "stages.jsonl"),
+        **({"profile": json.loads(profile.read_text())} if profile.exists() else {}),
         "sets": measured,
         "texts": texts,
     }

@@ -94,6 +94,9 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--note", default="", help="for the results, such as a commit")
     parser.add_argument("--list", action="store_true", help="say what there is to do, and no more")
     parser.add_argument("--smoke", action="store_true", help="all stages of a few cells, tiny")
+    parser.add_argument(
+        "--profile", type=int, metavar="STEP", help="profile the update after so many, to a file"
+    )
     parser.add_argument("--beside", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--grid", type=Path, default=HERE / "grid.toml", help=argparse.SUPPRESS)
     words = list(sys.argv[1:] if given is None else given)
@@ -250,6 +253,7 @@ class Runner:
             given.judges,
             self.grid.limits,
             given.judge_later,
+            given.profile,
         )
 
     def start(self, gpu: GpuWatch) -> Site:

@@ -47,6 +47,7 @@ class Site:
     judges: int | None = None  # programs at a time; None: two per core
     limits: Limits = field(default_factory=Limits)  # of a program
     judge_later: bool = False  # by judge.py: here is nothing but sampling
+    profile: int | None = None  # the update after so many is profiled
 
     def left(self) -> float:
         return self.deadline - time.monotonic()
@@ -146,6 +147,10 @@ class Cell:
 
         trainer.remove_callback(PrinterCallback)
         trainer.add_callback(Brief())
+        if self.site.profile is not None:
+            from experiments.grid.profiled import Profiled
+
+            trainer.add_callback(Profiled(self.site.profile, self.folder / "profile.json"))
 
     def sample(self, each: EvalSet, n: int) -> None:
         """Sample a set, judging it meanwhile."""

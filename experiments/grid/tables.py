@@ -166,7 +166,15 @@ def tries(data: Data) -> str:
     rows = {"base": BASE} if data.has(BASE, sets[0]) else {}
     rows |= {name: f"try-{name}" for name in TRIES}
     columns: list[Column] = [(name, "max", k) for name in sets for k in (1, 8, 128)]
-    return across(data, rows, columns, "trained on MBPP train, measured on validation")
+    table = across(data, rows, columns, "trained on MBPP train, measured on validation")
+    lines = []
+    for row, cell in rows.items():
+        if data.has(cell, sets[0]):
+            logged = [r.about["train"]["metrics"] for r in data.cells[cell] if r.about["train"]]
+            drift = metric_mean(logged, "drift/iteration_3/mean")
+            lines.append([row, float(data.entropies(cell, sets[0]).mean()), drift])
+    head = ["", "entropy of a token on mbpp-validation", "drift before the third update of a batch"]
+    return f"{table}\n\n{pipes(head, lines)}" if table else ""
 
 
 SHOWN = "-shown"  # cells whose prompts show all tests of MBPP, in training and in `mbpp`

@@ -46,8 +46,9 @@ def test_the_papers_cells_have_the_papers_settings():
     paper = read_config(Path("configs/paper.toml"))
     for method in METHODS:
         trl = cells()[f"paper-{method}"]["trl"]
-        own = {"per_device_train_batch_size", "gradient_checkpointing", "save_steps", "use_vllm"}
-        own |= {"vllm_mode", "vllm_gpu_memory_utilization"}  # of the machine
+        own = {"per_device_train_batch_size", "gradient_accumulation_steps", "save_steps"}
+        own |= {"gradient_checkpointing", "use_vllm", "vllm_mode"}
+        own |= {"vllm_gpu_memory_utilization"}  # of the machine
         same = {key for key in paper.trl if key not in own}
         assert {key: trl[key] for key in same} == {key: paper.trl[key] for key in same}
 

@@ -142,14 +142,15 @@ def test_a_training_that_is_cut_off_goes_on_from_where_it_was(place, monkeypatch
         return judge(self, *args, **kwargs)
 
     monkeypatch.setattr(Verifier, "judge", terminated)
-    assert place.run("mbpp-grpo", "--sets", "humaneval") == MORE
+    assert place.run("mbpp-grpo", "--sets", "humaneval", "--profile", "3") == MORE
     folder = place.out / "work" / "mbpp-grpo-t-s0"
     assert not (folder / "train" / "model").exists()
     (half,) = read_results(place.out / "results")
     done = half.about["train"]["metrics"]["step"]
     assert 0 < len(done) < STEPS
     assert half.sets == {}
-    assert place.run("mbpp-grpo", "--sets", "humaneval") == 0
+    assert "profile" not in half.about
+    assert place.run("mbpp-grpo", "--sets", "humaneval", "--profile", "3") == 0
     (whole,) = read_results(place.out / "results")
     assert whole.about["train"]["metrics"]["step"] == list(range(1, STEPS + 1))
     starts = [each["from_step"] for each in whole.about["train"]["environment"]]
@@ -157,6 +158,10 @@ def test_a_training_that_is_cut_off_goes_on_from_where_it_was(place, monkeypatch
     assert whole.about["id"] == half.about["id"]
     stages = place.stages("mbpp-grpo-t-s0")
     assert stages == ["train", "train", "load humaneval", "sample humaneval"]
+    profile = whole.about["profile"]
+    spent = {line["name"]: line["ms"] for line in profile["by_cpu"]}
+    assert 0 < spent["aten::mm"] < sum(spent.values()) < 4 * 1000 * profile["seconds"]
+    assert profile["by_gpu"] == [] or profile["gpu_seconds"] > 0
 
 
 def test_sampling_that_is_cut_off_goes_on_without_a_sample_twice(place, monkeypatch):
