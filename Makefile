@@ -37,8 +37,9 @@ check: setup ## lint, format, types and layers
 	$(RUN) -m pyright
 	.venv/bin/lint-imports
 
-test: check browser ## check, then the whole test suite but the slow ones
-	$(RUN) -m pytest -m "not slow"
+WORKERS ?= 2
+test: check browser ## check, then the whole test suite but the slow ones, WORKERS files at a time
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -m "not slow" -n $(WORKERS) --dist loadfile
 
 test-old-trl: .venv-old-trl ## the trainer's tests with the oldest TRL that is supported
 	OMP_NUM_THREADS=1 .venv-old-trl/bin/python -m pytest -p no:cacheprovider -m "not slow" tests/train

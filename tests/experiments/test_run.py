@@ -220,7 +220,7 @@ def test_results_of_half_a_cell_are_made_again_when_its_weights_are_gone(place):
 
 def test_seeds_train_apart_and_the_base_has_none(place):
     runner = Runner(grid_run.arguments(["mbpp-grpo", "base", "--seeds", "3", "4"]))
-    assert runner.asked == [("mbpp-grpo", 3), ("base", 3), ("mbpp-grpo", 4)]
+    assert runner.asked == [("base", 3), ("mbpp-grpo", 3), ("mbpp-grpo", 4)]
     site = runner.site(grid_run.TransformersEngine(), grid_run.GpuWatch(("no-gpu",)))
     assert Cell(site, "mbpp-grpo", 4).config().trl["seed"] == 4
     assert Cell(site, "mbpp-grpo", 4).folder != Cell(site, "mbpp-grpo", 3).folder
