@@ -39,8 +39,8 @@ TRL: dict[str, Any] = {
     "epsilon": 0.2,
     "num_iterations": 3,
     "num_train_epochs": 1,
-    # Whole groups, so no extra pass for the ratios. Half as many rows take twice as long: each
-    # pass of the model costs its 130 ms of kernel launches, whatever is in it.
+    # Whole groups, so no extra pass for the ratios. Half as many rows took twice as long: a pass of
+    # the model costs the CPU its time, whatever is in it.
     "per_device_train_batch_size": 64,
     "gradient_accumulation_steps": 4,  # 32 prompts, 256 completions
     "gradient_checkpointing": False,  # there is memory for half a billion weights

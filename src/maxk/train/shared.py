@@ -13,9 +13,10 @@ over whole rows, so a group has several if one would be too long.
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,31 +24,6 @@ from maxk.sample.transformers_ import refuse_other_layers
 
 _IGNORED = -100  # the label of a token that is not predicted
 _PADDING = -1
-
-
-@dataclass
-class _Row:
-    """A prompt and its completions."""
-
-    ids: list[int]
-    positions: list[int]
-    labels: list[int]
-    segments: list[int] = field(default_factory=list)  # 0: the prompt; 1, 2, ...: the completions
-
-    @classmethod
-    def of(cls, prompt: list[int]) -> "_Row":
-        shared = prompt[:-1]
-        length = len(shared)
-        return cls(shared, list(range(length)), [_IGNORED] * length, [0] * length)
-
-    def add(self, last: int, completion: list[int], prompt: int) -> int:
-        """A completion after a prompt of this length; gives the place of its first token."""
-        place, segment = len(self.ids) + 1, max(self.segments, default=0) + 1
-        self.ids += [last, *completion]
-        self.positions += range(prompt - 1, prompt + len(completion))
-        self.labels += [_IGNORED, *completion]
-        self.segments += [segment] * (1 + len(completion))
-        return place
 
 
 @dataclass(frozen=True)
@@ -82,43 +58,66 @@ def pack(ids: Tensor, mask: Tensor, width: int, hidden: int) -> Packed:
 
     hidden: the width of the model.
     """
-    prompts, completions = mask[:, :-width].sum(1).tolist(), mask[:, -width:].sum(1).tolist()
-    start = ids.shape[1] - width
-    texts = ids.tolist()
-    keys = [tuple(text[start - prompts[i] : start]) for i, text in enumerate(texts)]
-    count, mean = Counter(keys), max(sum(completions) / len(completions), 1.0)
-    rows: list[_Row] = []
-    last: dict[tuple[int, ...], tuple[int, int]] = {}  # a prompt's last row, and the room in it
-    before: list[tuple[int, int]] = []
-    here: list[tuple[int, int]] = []
-    for i, (key, text) in enumerate(zip(keys, texts, strict=True)):
-        number, room = last.get(key, (0, 0))
-        if not room:
-            number, room = len(rows), even_share(count[key], together(len(key), mean, hidden))
-            rows.append(_Row.of(list(key)))
-        last[key] = number, room - 1
-        place = rows[number].add(key[-1], text[start : start + completions[i]], len(key))
-        before += [(i, j) for j in range(completions[i])]
-        here += [(number, place + j) for j in range(completions[i])]
-    longest = max(len(row.ids) for row in rows)
-
-    def padded(name: str, value: int) -> Tensor:
-        lists = [getattr(row, name) for row in rows]
-        lists = [given + [value] * (longest - len(given)) for given in lists]
-        return torch.tensor(lists, device=ids.device)
-
-    def pair(places: list[tuple[int, int]]) -> tuple[Tensor, Tensor]:
-        first, second = torch.tensor(places, device=ids.device).view(-1, 2).unbind(1)
-        return first, second
-
-    return Packed(
-        padded("ids", 0),
-        padded("positions", 0),
-        padded("labels", _IGNORED),
-        padded("segments", _PADDING),
-        pair(before),
-        pair(here),
+    texts_NT, seen_NT = ids.cpu().numpy(), mask.cpu().numpy().astype(bool)
+    start = texts_NT.shape[1] - width
+    prompts_N, lengths_N = seen_NT[:, :start].sum(1), seen_NT[:, start:].sum(1)
+    keys = [texts_NT[i, start - size : start].tobytes() for i, size in enumerate(prompts_N)]
+    rows_N, segments_N, places_N = homes(keys, prompts_N, lengths_N, hidden)
+    ends_N = places_N + 1 + lengths_N
+    shape = (rows_N.max() + 1, ends_N.max())
+    ids_GS, positions_GS = np.zeros(shape, int), np.zeros(shape, int)
+    labels_GS, segments_GS = np.full(shape, _IGNORED), np.full(shape, _PADDING)
+    for i, (row, segment, place, end) in enumerate(
+        zip(rows_N, segments_N, places_N, ends_N, strict=True)
+    ):
+        prompt, last = prompts_N[i], start + lengths_N[i]
+        if segment == 1:
+            ids_GS[row, :place] = texts_NT[i, start - prompt : start - 1]
+            positions_GS[row, :place] = np.arange(place)
+            segments_GS[row, :place] = 0
+        ids_GS[row, place:end] = texts_NT[i, start - 1 : last]
+        positions_GS[row, place:end] = np.arange(prompt - 1, prompt + lengths_N[i])
+        labels_GS[row, place + 1 : end] = texts_NT[i, start:last]
+        segments_GS[row, place:end] = segment
+    columns = np.arange(lengths_N.sum()) - np.repeat(lengths_N.cumsum() - lengths_N, lengths_N)
+    numbers, rows, firsts = (
+        np.repeat(each, lengths_N) for each in (np.arange(len(keys)), rows_N, places_N + 1)
     )
+
+    def there(*arrays: np.ndarray) -> tuple[Tensor, ...]:
+        """On the device, by one copy."""
+        return torch.from_numpy(np.stack(arrays)).to(ids.device).unbind()
+
+    a, b, c, d = there(ids_GS, positions_GS, labels_GS, segments_GS)
+    number, column, row, place = there(numbers, columns, rows, firsts + columns)
+    return Packed(a, b, c, d, before=(number, column), here=(row, place))
+
+
+def homes(
+    keys: list[bytes], prompts_N: np.ndarray, lengths_N: np.ndarray, hidden: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where each completion goes: its row, which of the row it is, counted from 1, and its place.
+
+    keys: equal for completions of the same prompt. The place is that of the repeated last token.
+    """
+    count, mean = Counter(keys), max(float(lengths_N.mean()), 1.0)
+    last: dict[bytes, int] = {}  # row of a prompt
+    shares: list[int] = []  # of each row: how many completions it is to have,
+    counts: list[int] = []  # has,
+    ends: list[int] = []  # and where the next begins
+    found: list[tuple[int, int, int]] = []
+    for key, prompt, length in zip(keys, prompts_N.tolist(), lengths_N.tolist(), strict=True):
+        row = last.get(key)
+        if row is None or counts[row] == shares[row]:
+            row = last[key] = len(shares)
+            shares.append(even_share(count[key], together(prompt, mean, hidden)))
+            counts.append(0)
+            ends.append(prompt - 1)
+        counts[row] += 1
+        found.append((row, counts[row], ends[row]))
+        ends[row] += 1 + length
+    rows_N, segments_N, places_N = np.array(found).T
+    return rows_N, segments_N, places_N
 
 
 def together(prompt: int, completion: float, hidden: int) -> int:
