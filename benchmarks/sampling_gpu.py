@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from maxk.cli.data import named_values
+from maxk.cli.sample import Sample
 from maxk.data import load
 from maxk.records import Problem
 from maxk.runs import Run, environment
-from maxk.sample import Judging, Progress, Sampler, Settings, make, sample
+from maxk.sample import Judging, Progress, Sampler, Settings, sample
 from maxk.verify import Limits
 
 WARM_UP = 8  # problems
@@ -69,12 +70,8 @@ def main() -> None:
     problems = load("mbpp", "test", given.source)[: given.problems]
     options = named_values(tuple(given.engine), "--engine")
     begun = time.monotonic()
-    if given.processes == 1:
-        sampler = make(given.model, given.backend, **options)
-    else:
-        from maxk.sample.several import Several
-
-        sampler = Several(given.processes, given.model, given.backend, options)
+    command = Sample(given.model, "mbpp", Path(), processes=given.processes)
+    sampler = command.sampler(options, given.backend)
     started = time.monotonic() - begun
     settings = Settings(max_tokens=given.tokens)
     measure(problems[:WARM_UP], sampler, given.n, settings, None)
@@ -91,8 +88,6 @@ def main() -> None:
             line = asked | found | {"started": round(started, 1), "environment": machine}
             with given.json.open("a") as file:
                 file.write(json.dumps(line) + "\n")
-    if given.processes > 1:
-        sampler.close()  # type: ignore[union-attr]
 
 
 if __name__ == "__main__":

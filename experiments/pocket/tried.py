@@ -40,7 +40,9 @@ def raised(r: Tensor, k: int, share: float) -> Tensor:
     """max@k against a baseline between that of bon-centered and 1, the best there is.
 
     No baseline that does not see the sample changes the gradient on average. A higher one says the
-    same with more weight on what to do less of, and the policy narrows less on its way.
+    same with more weight on what to do less of, which should narrow the policy less. By
+    `advantages` a group of equal rewards gets 0 all the same, so that in training, problems that
+    are next to never solved count for less than in the gradient of max@k.
     """
     n = r.shape[-1]
     w = on_policy(r, k)

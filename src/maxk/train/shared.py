@@ -88,9 +88,9 @@ def pack(ids: Tensor, mask: Tensor, width: int, hidden: int) -> Packed:
         """On the device, by one copy."""
         return torch.from_numpy(np.stack(arrays)).to(ids.device).unbind()
 
-    a, b, c, d = there(ids_GS, positions_GS, labels_GS, segments_GS)
+    placed, positions, labels, segments = there(ids_GS, positions_GS, labels_GS, segments_GS)
     number, column, row, place = there(numbers, columns, rows, firsts + columns)
-    return Packed(a, b, c, d, before=(number, column), here=(row, place))
+    return Packed(placed, positions, labels, segments, (number, column), (row, place))
 
 
 def homes(
