@@ -19,10 +19,13 @@ else runs on the machine counts less.
 
 import argparse
 import math
+import os
 import statistics
 import time
 from types import SimpleNamespace
 from typing import Any, cast
+
+os.environ["OMP_NUM_THREADS"] = "1"  # OpenBLAS, without MKL, does not listen to torch
 
 import torch
 import transformers

@@ -79,13 +79,10 @@ def read_grid(file: Path = HERE / "grid.toml") -> Grid:
 
 
 def cell_names() -> list[str]:
-    """All of them, the one without training first, then as README.md orders them."""
-    named = {path.stem for path in (HERE / "cells").glob("*.toml")}
+    """All of them, as order.txt has them, and what it does not name last."""
+    named = {BASE, *(path.stem for path in (HERE / "cells").glob("*.toml"))}
     order = (HERE / "order.txt").read_text().split()
-    if {BASE, *named} != set(order) or len(order) != len(set(order)):
-        odd = sorted({BASE, *named} ^ set(order)) or "one twice"
-        raise ValueError(f"order.txt and cells/ do not name the same cells: {odd}")
-    return order
+    return [*(name for name in order if name in named), *sorted(named - set(order))]
 
 
 def matching(patterns: Iterable[str]) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.grid import plan
 from experiments.grid.make_cells import METHODS, cells, text_of
 from experiments.grid.plan import BASE, HERE, cell_names, matching, read_grid, steps_of
 from experiments.pocket.tried import register
@@ -55,12 +56,26 @@ def test_the_papers_cells_have_the_papers_settings():
 
 def test_every_cell_has_its_place_in_the_order_and_its_sets():
     grid = read_grid()
-    assert set(cell_names()) == {BASE, *cells()}
+    order = (plan.HERE / "order.txt").read_text().split()
+    assert sorted(order) == sorted({BASE, *cells()})
+    assert cell_names() == order
     for name in cell_names():
         sets = grid.sets_of(name)
         for each in sets:  # whose samples are judged comes before who judges them
             if each.judged_on:
                 assert sets.index(grid.sets[each.judged_on]) < sets.index(each)
+
+
+def test_a_cell_without_a_place_comes_last_and_a_place_without_a_cell_is_passed_over(
+    tmp_path, monkeypatch
+):
+    """A file that was left behind must not cost the others a slot on a GPU."""
+    (tmp_path / "cells").mkdir()
+    for name in ("known", "new"):
+        (tmp_path / "cells" / f"{name}.toml").touch()
+    (tmp_path / "order.txt").write_text("lost\nknown\nbase\n")
+    monkeypatch.setattr(plan, "HERE", tmp_path)
+    assert cell_names() == ["known", "base", "new"]
 
 
 def test_patterns_choose_cells_in_the_order_of_their_worth():

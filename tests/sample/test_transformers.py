@@ -16,7 +16,7 @@ from scipy import stats
 from tokenizers import Tokenizer, decoders, models
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
-from maxk.sample import Completion, Request, Settings
+from maxk.sample import Completion, Request, Settings, slots
 from maxk.sample.base import text_of
 from maxk.sample.models import load, unpack
 from maxk.sample.transformers_ import TransformersSampler, refuse_other_layers
@@ -157,7 +157,9 @@ def test_temperature_zero_is_generate_without_sampling(tiny):
 
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3", "gemma", "mistral", "gpt_neox", "starcoder2"])
-def test_other_architectures_give_what_generate_gives(tiny, kind):
+@pytest.mark.parametrize("fusing", [True, False])
+def test_other_architectures_give_what_generate_gives(tiny, kind, fusing, monkeypatch):
+    monkeypatch.setattr(slots, "fusing", lambda _device: fusing)
     _, tokenizer = tiny
     sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "head_dim": 16}
     sizes |= {"num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": len(tokenizer)}

@@ -20,6 +20,7 @@ _GROWTH = 128  # positions added at a time
 _ATTENTION = "maxk_slots"
 
 KeysValues = list[tuple[Tensor, Tensor]]  # of a prompt, [1, heads, length, width] in every layer
+Prompts = list[tuple[Tensor, Tensor, slice | Tensor]]  # those of one layer, and whose rows they are
 
 
 class Slots(Cache):
@@ -148,20 +149,55 @@ def attention(
     if maxk_slots.attend is not None:
         there = maxk_slots.keys[layer], maxk_slots.values[layer], maxk_slots.places_B
         return maxk_slots.attend(query, key, value, *there, scale), None
-    query = query.view(rows, kv_heads, heads // kv_heads, width) * scale
-    scores = query @ key.transpose(-1, -2) + attention_mask
-    prompts = [(prompt[layer], of) for prompt, of in maxk_slots.shared]
-    longest = max((keys.shape[2] for (keys, _), _ in prompts), default=0)
+    query = query.view(rows, kv_heads, heads // kv_heads, width)
+    prompts = [(*prompt[layer], of) for prompt, of in maxk_slots.shared]
+    one_kind = query.dtype == key.dtype == value.dtype and key.shape[-1] == value.shape[-1]
+    look = fused if one_kind and fusing(query.device) else by_products
+    out = look(query, key, value, attention_mask, prompts, scale)
+    return out.reshape(rows, 1, heads, -1), None
+
+
+def fusing(device: torch.device) -> bool:
+    """Whether `fused` is the faster one: on a CPU without MKL a product for each row is a call."""
+    return device.type == "cpu" and not torch.backends.mkl.is_available()
+
+
+def by_products(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, prompts: Prompts, scale: float
+) -> Tensor:
+    """[rows, heads, group, width] over the slots' places and those of shared prompts."""
+    query = query * scale
+    scores = query @ key.transpose(-1, -2) + mask
+    longest = max((keys.shape[2] for keys, _, _ in prompts), default=0)
     if prompts:
         scores = pad(scores, (longest, 0), value=-torch.inf)
-        for (keys, _), of in prompts:
+        for keys, _, of in prompts:
             found = shared_product(query[of], keys[0].transpose(-1, -2))
             scores[of, :, :, : found.shape[-1]] = found
     weights = scores.softmax(-1, dtype=torch.float32).to(value.dtype)
     out = weights[..., longest:] @ value
-    for (keys, values), of in prompts:
+    for keys, values, of in prompts:
         out[of] += shared_product(weights[of, :, :, : keys.shape[2]], values[0])
-    return out.reshape(rows, 1, heads, -1), None
+    return out
+
+
+def fused(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, prompts: Prompts, scale: float
+) -> Tensor:
+    """The same by torch's own kernel for CPUs: slots and prompts apart, joined by their norms."""
+    kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    out, norms = kernel(query, key, value, attn_mask=mask, scale=scale)
+    for keys, values, of in prompts:
+        _, heads, group, width = query.shape
+        flat = query[of].transpose(0, 1).reshape(1, heads, -1, width)
+        found, their_norms = kernel(flat, keys, values, scale=scale)
+        found, their_norms = (
+            each.view(heads, -1, group, *each.shape[3:]).transpose(0, 1)
+            for each in (found, their_norms)
+        )
+        share = (their_norms - norms[of]).sigmoid()[..., None].to(out.dtype)
+        out[of] = torch.lerp(out[of], found, share)
+    return out
 
 
 def shared_product(rows: Tensor, matrices: Tensor) -> Tensor:
