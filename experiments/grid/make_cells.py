@@ -97,6 +97,7 @@ TRIES: dict[str, tuple[str, int, dict[str, Any]]] = {  # method, k, what else is
     # a batch, and what has only positive weights collapses.
     "grpo-slower": ("grpo", 4, SLOWER),
     "bon-centered-slower": ("bon-centered", 4, SLOWER),
+    "bon-centered-once": ("bon-centered", 4, {"num_iterations": 1}),
     "bon-centered-slow-kl": ("bon-centered", 4, SLOW | KL | LONGER),
     "grpo-slow-n16": ("grpo", 8, SLOW | SIXTEEN),
     "bon-centered-slow-n16": ("bon-centered", 8, SLOW | SIXTEEN),
