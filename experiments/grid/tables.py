@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from experiments.grid.make_cells import METHODS, TRIES
 from experiments.grid.plan import BASE, HERE
 from experiments.grid.results import Result, read_results, unpack
-from maxk.evaluate import differences, ranked, scores
+from maxk.evaluate import Difference, differences, ranked, scores
 from maxk.evaluate.paper import tables as paper_tables
 from maxk.evaluate.samples import Metric
 from maxk.evaluate.tables import SIGNIFICANT, Table, markdown
@@ -160,6 +160,10 @@ def k_table(data: Data) -> str:
     return across(data, rows, columns, "the k of training, on MBPP test")
 
 
+REFERENCE = "grpo-slow"  # what the others are compared with
+COMPARED = (1, 16, 128)
+
+
 def tries(data: Data) -> str:
     """What was tried, on validation."""
     sets = ("mbpp-validation", "validation")
@@ -172,9 +176,26 @@ def tries(data: Data) -> str:
         if data.has(cell, sets[0]):
             logged = [r.about["train"]["metrics"] for r in data.cells[cell] if r.about["train"]]
             drift = metric_mean(logged, "drift/iteration_3/mean")
-            lines.append([row, float(data.entropies(cell, sets[0]).mean()), drift])
+            entropy = float(data.entropies(cell, sets[0]).mean())
+            lines.append([row, entropy, drift, *against(data, cell, f"try-{REFERENCE}", sets)])
     head = ["", "entropy of a token on mbpp-validation", "drift before the third update of a batch"]
+    head += [f"max@{k} over {REFERENCE}, both sets" for k in COMPARED]
     return f"{table}\n\n{pipes(head, lines)}" if table else ""
+
+
+def against(data: Data, cell: str, other: str, sets: Sequence[str]) -> list[str | None]:
+    """Paired differences of two cells over the problems of all the sets, with their intervals."""
+    pair, most = (cell, other), max(COMPARED)
+    if cell == other or not all(data.has(each, name, most) for each in pair for name in sets):
+        return [None] * len(COMPARED)
+    first, second = (
+        np.concatenate([data.scores(each, name, COMPARED, "max") for name in sets]) for each in pair
+    )
+    return [with_interval(gap) for gap in differences(first, second)]
+
+
+def with_interval(gap: Difference) -> str:
+    return f"{gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})"
 
 
 SHOWN = "-shown"  # cells whose prompts show all tests of MBPP, in training and in `mbpp`
@@ -310,7 +331,7 @@ def goal(data: Data) -> str:
             lines.append(
                 [
                     *(name, method, best, ks[-1]),
-                    f"{gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})",
+                    with_interval(gap),
                     f"{gap.p:.3g}{' *' if gap.p < SIGNIFICANT and gap.value > 0 else ''}",
                     ", ".join(map(str, below)) or "none",
                     None if first is None else f"{first:+.3f}",

@@ -252,6 +252,25 @@ def test_cells_that_were_shown_all_tests_have_a_table_of_their_own(results, tmp_
     assert "off-policy-exact" not in made  # that one was not shown them
 
 
+def test_tries_are_compared_problem_by_problem_over_both_sets(tmp_path):
+    none, all_, few = np.zeros((4, 128)), np.ones((4, 128)), np.zeros((4, 128))
+    few[:2, 0] = 1.0  # half of the problems, by one sample each
+    measured = {"grpo": (few, none), "grpo-slow": (none, none), "all-k": (none, all_)}
+    for cell, rewards in measured.items():
+        folder = tmp_path / "work" / f"try-{cell}-s0"
+        sets = ["mbpp-validation", "validation"]
+        for name, values in zip(sets, rewards, strict=True):
+            write_set(folder, name, values)
+        collect(folder, tmp_path / "out", {**ABOUT, "cell": f"try-{cell}"}, sets)
+    made = blocks()["tries"](Data(tmp_path / "out")).split("\n\n")[-1]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in made.splitlines()]
+    gains = {row[0]: [gain.split(" ")[0] for gain in row[-3:]] for row in cells}
+    # Two of eight problems, of which one sample of 128 passes.
+    assert gains["grpo"] == [f"{0.25 / 128:+.3f}", f"{0.25 * 16 / 128:+.3f}", "+0.250"]
+    assert gains["all-k"] == ["+0.500"] * 3
+    assert gains["grpo-slow"] == [""] * 3
+
+
 def test_a_seed_with_fewer_samples_says_nothing_of_a_larger_k(results, tmp_path):
     more = np.hstack([rewards_of(6, seed=8), rewards_of(6, seed=9)])
     for cell in ("base", "mbpp-grpo"):
