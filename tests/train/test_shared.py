@@ -102,23 +102,28 @@ def test_no_other_number_of_completions_in_a_row_is_cheaper(prompt, completion):
         ("bon-centered", {}),
         ("off-policy-exact", {"per_device_train_batch_size": 8, "skip_silent": True}),
         ("off-policy-exact", SPLIT),
+        ("bon-centered", {"beta": 0.5, "learning_rate": 0.3}),
     ],
-    ids=["on-policy", "whole groups", "split groups"],
+    ids=["on-policy", "whole groups", "split groups", "with a reference"],
 )
 def test_training_goes_the_same_way(tmp_path, method, changes):
-    ends = []
+    model, ends = tiny_model()[0], []
+    model.save_pretrained(start := str(tmp_path / "start"))  # from where TRL takes a reference
     for share in (False, True):
         given: dict[str, Any] = {"optim": "sgd", "learning_rate": 1.0, "max_grad_norm": 0.0}
         given |= {"num_iterations": 2, "max_steps": 4, "share_prompts": share, **changes}
-        trainer = train(tmp_path, method=method, **given)
-        model: Any = trainer.model
-        ends.append((model.state_dict(), logged(trainer, "entropy")))
+        trainer = train(tmp_path, start=start, method=method, **given)
+        trained: Any = trainer.model
+        ends.append((trained.state_dict(), logged(trainer, "entropy")))
     (plain, lines), (shared, shared_lines) = ends
     for name, value in plain.items():
         torch.testing.assert_close(shared[name], value, atol=1e-5, rtol=1e-4)
     for line, other in zip(lines, shared_lines, strict=True):
         assert other["entropy"] == pytest.approx(line["entropy"], rel=1e-4)
         assert other["loss"] == pytest.approx(line["loss"], abs=1e-4)
+        assert other.get("kl") == pytest.approx(line.get("kl"), abs=1e-5)
+    assert ("kl" in lines[-1]) == ("beta" in changes)
+    assert lines[-1].get("kl", 1.0) > 1e-3
 
 
 def test_models_whose_attention_cannot_do_it_are_refused(tmp_path):

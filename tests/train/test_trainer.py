@@ -99,9 +99,16 @@ def completion_logps(model: torch.nn.Module, inputs: dict[str, Any]) -> torch.Te
 
 
 def train(
-    folder, reward=digits, peft_config: Any = None, prompt: str = "{} ", **changes: Any
+    folder,
+    reward=digits,
+    peft_config: Any = None,
+    prompt: str = "{} ",
+    start: str = "",
+    **changes: Any,
 ) -> Watched:
+    """start: a folder with the same weights, for a reference model."""
     model, tokenizer = tiny_model()
+    model.config._name_or_path = start
     trainer = Watched(
         model=model,
         reward_funcs=reward,

@@ -144,10 +144,11 @@ def even_share(count: int, most: int) -> int:
 
 def shared_logps(
     model: Any, config: Any, ids: Tensor, mask: Tensor, width: int
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor | None]:
     """Log-probability and entropy of every token of the completions, by one pass of the model.
 
-    model: with TRL's fused head, as its trainers make it.
+    model: with TRL's fused head, as its trainers make it; that of a reference model gives no
+    entropies.
     """
     packed = pack(ids, mask, width, config.get_text_config().hidden_size)
     refuse_other_layers(config, int(mask.sum(1).max()))
@@ -164,7 +165,9 @@ def shared_logps(
         labels=packed.labels,
         fused_lm_head=True,
     )
-    shape = (len(ids), width)
-    # The head's values are of the tokens from the second on.
-    found = [torch.nn.functional.pad(values, (1, 0)) for values in (out.log_probs, out.entropy)]
-    return packed.unpack(found[0], shape), packed.unpack(found[1], shape)
+
+    def unpacked(values: Tensor) -> Tensor:
+        # The head's values are of the tokens from the second on.
+        return packed.unpack(torch.nn.functional.pad(values, (1, 0)), (len(ids), width))
+
+    return unpacked(out.log_probs), None if out.entropy is None else unpacked(out.entropy)

@@ -200,12 +200,14 @@ class MaxKTrainer(GRPOTrainer):
                 raise ValueError(f"share_prompts=True cannot be used with {name}")
         config: Any = self.accelerator.unwrap_model(model).config
         size = batch_size or len(input_ids)
-        found = []
+        logps, entropies = [], []
         for ids, mask in zip(input_ids.split(size), attention_mask.split(size), strict=True):
             with self.accelerator.autocast():
-                found.append(shared_logps(model, config, ids, mask, logits_to_keep))
-        logps, entropies = (torch.cat(parts) for parts in zip(*found, strict=True))
-        return logps, entropies if compute_entropy else None, None
+                some, of_them = shared_logps(model, config, ids, mask, logits_to_keep)
+            logps.append(some)
+            if compute_entropy:
+                entropies.append(of_them)
+        return torch.cat(logps), torch.cat(entropies) if compute_entropy else None, None
 
     def training_step(self, *args: Any, **kwargs: Any) -> Any:
         with self.timed("step"):
