@@ -48,6 +48,7 @@ def test_log_probabilities_are_those_of_each_completion_alone(attention):
     reference: Any = tiny_model()[0]
     trl.trainer.utils.add_fused_lm_head(model, outputs=("log_probs", "entropy"))
     logps, entropies = shared_logps(model, model.config, *batch())
+    assert entropies is not None
     assert logps.shape == entropies.shape == (5, 5)
     for i, (name, completion) in enumerate(ROWS):
         picked, entropy = alone(reference, PROMPTS[name], completion)
