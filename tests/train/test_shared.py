@@ -1,13 +1,18 @@
 """A prompt read once for its completions: the same log-probabilities, from fewer tokens."""
 
+from collections import Counter
+from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import trl.trainer.utils
+from hypothesis import given
+from hypothesis import strategies as st
 from transformers import LlamaConfig
 
-from maxk.train.shared import pack, shared_logps, together
+from maxk.train.shared import fitted, pack, shared_logps, together
 from tests.tiny import tiny_model
 from tests.train.test_trainer import SPLIT, config, logged, train
 
@@ -71,19 +76,37 @@ def test_log_probabilities_are_those_of_each_completion_alone(attention):
 
 def test_a_completion_sees_its_prompt_and_itself_alone():
     packed = pack(*batch(), hidden=1000)
-    assert packed.ids.shape == (3, 2 + 4 + 5 + 3)  # a prompt of 3 with 3 completions is the longest
-    seen = packed.mask(None)[0, 0]
-    second = [i for i, segment in enumerate(packed.segments[0].tolist()) if segment == 2]
-    assert seen[second[-1]].nonzero()[:, 0].tolist() == [0, 1, *second]
-    assert packed.positions[0, second].tolist() == [2, 3, 4, 5, 6]
+    # A prompt of 3 with 3 completions is the longest; the two others are side by side.
+    assert packed.ids.shape == (2, 2 + 4 + 5 + 3)
+    for i, (name, completion) in enumerate(ROWS):
+        row, place = (int(each[packed.before[0] == i][-1]) for each in packed.here)
+        seen = packed.mask(None)[row, 0, place].nonzero()[:, 0]
+        assert packed.ids[row, seen].tolist() == PROMPTS[name] + completion
+        assert packed.positions[row, seen].tolist() == list(range(len(seen)))
 
 
-def test_a_group_has_several_rows_where_one_would_be_too_long():
+def test_a_group_has_several_prompts_where_one_row_would_be_too_long():
     ids, mask, width = batch()
     packed = pack(ids, mask, width, hidden=1)
-    assert packed.ids.shape[0] > 3
+    assert packed.prompts.unique().tolist() == [-1, 0, 1, 2, 3]  # three, one of them twice; padding
     values = torch.where(packed.labels == -100, 0, packed.labels)
     assert torch.equal(packed.unpack(values, (5, width)), ids[:, -width:] * mask[:, -width:])
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=30))
+def test_rows_are_filled_without_overlap(sizes):
+    rows, starts = fitted(np.array(sizes))
+    places = [
+        (row, start + i)
+        for row, start, size in zip(rows.tolist(), starts.tolist(), sizes, strict=True)
+        for i in range(size)
+    ]
+    assert len(set(places)) == sum(sizes)
+    assert max(place for _, place in places) == max(sizes) - 1
+    filled = Counter(row for row, _ in places)
+    assert sorted(filled) == list(range(len(filled)))
+    # No two rows would fit into one.
+    assert all(a + b > max(sizes) for a, b in combinations(filled.values(), 2))
 
 
 @pytest.mark.parametrize("prompt", [1, 60, 900])
@@ -101,19 +124,20 @@ def test_no_other_number_of_completions_in_a_row_is_cheaper(prompt, completion):
     ("method", "changes"),
     [
         ("bon-centered", {}),
+        ("bon-centered", {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2}),
         ("off-policy-exact", {"per_device_train_batch_size": 8, "skip_silent": True}),
         ("off-policy-exact", SPLIT),
         ("bon-centered", {"beta": 0.5, "learning_rate": 0.3}),
     ],
-    ids=["on-policy", "whole groups", "split groups", "with a reference"],
+    ids=["on-policy", "whole groups", "exact, whole groups", "split groups", "with a reference"],
 )
 def test_training_goes_the_same_way(tmp_path, method, changes):
     model, ends = tiny_model()[0], []
     model.save_pretrained(start := str(tmp_path / "start"))  # from where TRL takes a reference
     for share in (False, True):
-        given: dict[str, Any] = {"optim": "sgd", "learning_rate": 1.0, "max_grad_norm": 0.0}
-        given |= {"num_iterations": 2, "max_steps": 4, "share_prompts": share, **changes}
-        trainer = train(tmp_path, start=start, method=method, **given)
+        settings: dict[str, Any] = {"optim": "sgd", "learning_rate": 1.0, "max_grad_norm": 0.0}
+        settings |= {"num_iterations": 2, "max_steps": 4, "share_prompts": share, **changes}
+        trainer = train(tmp_path, start=start, method=method, **settings)
         trained: Any = trainer.model
         ends.append((trained.state_dict(), logged(trainer, "entropy")))
     (plain, lines), (shared, shared_lines) = ends
@@ -125,6 +149,16 @@ def test_training_goes_the_same_way(tmp_path, method, changes):
         assert other.get("kl") == pytest.approx(line.get("kl"), abs=1e-5)
     assert ("kl" in lines[-1]) == ("beta" in changes)
     assert lines[-1].get("kl", 1.0) > 1e-3
+
+
+@pytest.mark.parametrize("share", [False, True])
+def test_groups_are_put_together_where_their_prompt_is_to_be_shared(tmp_path, share):
+    changes: dict[str, Any] = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2}
+    trainer = train(tmp_path, method="grpo", max_steps=1, share_prompts=share, **changes)
+    buffered: Any = trainer._buffered_inputs
+    groups = [(batch["row"] // 4).view(2, 4) for batch in buffered]
+    assert all((each == each[:, :1]).all() for each in groups) == share
+    assert torch.cat(groups).flatten().sort().values.tolist() == [i // 4 for i in range(16)]
 
 
 def test_models_whose_attention_cannot_do_it_are_refused(tmp_path):

@@ -74,6 +74,8 @@ def split(args: MaxKConfig) -> str:
     """Where the completions of one prompt are taken apart."""
     n = cast(int, args.num_generations)
     if not METHODS[args.method].off_policy:
+        if args.share_prompts and whole_groups(args):
+            return f"of {n}, whole in a micro-batch: their prompt is read once"
         return f"of {n}, weighed before TRL spreads them over micro-batches"
     local = args.per_device_train_batch_size * cast(int, args.steps_per_generation)
     over = []

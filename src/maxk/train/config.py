@@ -59,8 +59,9 @@ class MaxKConfig(GRPOConfig):
     share_prompts: bool = field(
         default=False,
         metadata={
-            "help": "Read the prompt of a group once in a pass of the model, and no padding "
-            "between its completions. For attn_implementation 'sdpa' or 'eager'."
+            "help": "Read the prompt of a group once in a pass of the model, and little padding. "
+            "Micro-batches have whole groups if they can. For attn_implementation 'sdpa' or "
+            "'eager'."
         },
     )
     loss_type: str = field(default="dr_grpo", metadata={"help": "See trl.GRPOConfig."})

@@ -8,7 +8,8 @@ and the longest completion. Here a row has a prompt and all its completions:
 A completion sees the prompt and itself, and has the positions it would have alone. The last token
 of the prompt is repeated because what follows it differs. The log-probabilities are the same up to
 rounding, and the tokens to read are far fewer where groups are large or prompts long. Attention is
-over whole rows, so a group has several if one would be too long.
+over whole rows, so a group has several if one would be too long; and what is shorter than the
+longest shares a row with others, which it does not see, since padding costs as much as text.
 """
 
 import math
@@ -33,16 +34,21 @@ class Packed:
     ids: Tensor
     positions: Tensor
     labels: Tensor
-    segments: Tensor
+    segments: Tensor  # numbers of prompts and completions
+    prompts: Tensor  # the prompt that a token sees beside its own segment
     before: tuple[Tensor, Tensor]  # row and column among the completions
     here: tuple[Tensor, Tensor]
 
     def mask(self, additive: torch.dtype | None) -> Tensor:
         """What sees what, as True and False or as numbers to add to the scores."""
-        seen, sees = self.segments[:, None, :], self.segments[:, :, None]
+        seen, own, prompt = (
+            self.segments[:, None, :],
+            self.segments[:, :, None],
+            self.prompts[:, :, None],
+        )
         length = self.segments.shape[1]
         before = torch.ones(length, length, dtype=torch.bool, device=seen.device).tril()
-        allowed = ((seen == sees) | (seen == 0)) & before
+        allowed = ((seen == own) | (seen == prompt)) & before
         if additive is None:
             return allowed[:, None]
         least = torch.finfo(additive).min
@@ -62,69 +68,91 @@ def pack(ids: Tensor, mask: Tensor, width: int, hidden: int) -> Packed:
     start = texts_NT.shape[1] - width
     prompts_N, lengths_N = seen_NT[:, :start].sum(1), seen_NT[:, start:].sum(1)
     keys = [texts_NT[i, start - size : start].tobytes() for i, size in enumerate(prompts_N)]
-    rows_N, segments_N, places_N = homes(keys, prompts_N, lengths_N, hidden)
+    units_N, offsets_N, sizes_U = units(keys, prompts_N, lengths_N, hidden)
+    rows_U, starts_U = fitted(sizes_U)
+    rows_N, places_N = rows_U[units_N], starts_U[units_N] + offsets_N
     ends_N = places_N + 1 + lengths_N
     shape = (rows_N.max() + 1, ends_N.max())
     ids_GS, positions_GS = np.zeros(shape, int), np.zeros(shape, int)
-    labels_GS, segments_GS = np.full(shape, _IGNORED), np.full(shape, _PADDING)
-    for i, (row, segment, place, end) in enumerate(
-        zip(rows_N, segments_N, places_N, ends_N, strict=True)
+    labels_GS = np.full(shape, _IGNORED)
+    segments_GS, prompts_GS = np.full(shape, _PADDING), np.full(shape, _PADDING)
+    for i, (unit, row, place, end) in enumerate(
+        zip(units_N, rows_N, places_N, ends_N, strict=True)
     ):
         prompt, last = prompts_N[i], start + lengths_N[i]
-        if segment == 1:
-            ids_GS[row, :place] = texts_NT[i, start - prompt : start - 1]
-            positions_GS[row, :place] = np.arange(place)
-            segments_GS[row, :place] = 0
+        if offsets_N[i] == prompt - 1:  # the first of its unit
+            there = slice(place - prompt + 1, place)
+            ids_GS[row, there] = texts_NT[i, start - prompt : start - 1]
+            positions_GS[row, there] = np.arange(prompt - 1)
+            segments_GS[row, there] = prompts_GS[row, there] = unit
         ids_GS[row, place:end] = texts_NT[i, start - 1 : last]
         positions_GS[row, place:end] = np.arange(prompt - 1, prompt + lengths_N[i])
         labels_GS[row, place + 1 : end] = texts_NT[i, start:last]
-        segments_GS[row, place:end] = segment
+        segments_GS[row, place:end], prompts_GS[row, place:end] = len(sizes_U) + i, unit
     columns = np.arange(lengths_N.sum()) - np.repeat(lengths_N.cumsum() - lengths_N, lengths_N)
     numbers, rows, firsts = (
         np.repeat(each, lengths_N) for each in (np.arange(len(keys)), rows_N, places_N + 1)
     )
 
-    def there(*arrays: np.ndarray) -> tuple[Tensor, ...]:
-        """On the device, by one copy."""
+    def moved(*arrays: np.ndarray) -> tuple[Tensor, ...]:
+        """To the device, by one copy."""
         return torch.from_numpy(np.stack(arrays)).to(ids.device).unbind()
 
-    placed, positions, labels, segments = there(ids_GS, positions_GS, labels_GS, segments_GS)
-    number, column, row, place = there(numbers, columns, rows, firsts + columns)
-    return Packed(placed, positions, labels, segments, (number, column), (row, place))
+    number, column, row, place = moved(numbers, columns, rows, firsts + columns)
+    rows_GS = moved(ids_GS, positions_GS, labels_GS, segments_GS, prompts_GS)
+    return Packed(*rows_GS, before=(number, column), here=(row, place))
 
 
-def homes(
+def units(
     keys: list[bytes], prompts_N: np.ndarray, lengths_N: np.ndarray, hidden: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where each completion goes: its row, which of the row it is, counted from 1, and its place.
+    """What goes side by side: a prompt with some of its completions. Of each completion the unit
+    and the place in it of the repeated last token, and of each unit the length.
 
-    keys: equal for completions of the same prompt. The place is that of the repeated last token.
+    keys: equal for completions of the same prompt.
     """
     count, mean = Counter(keys), max(float(lengths_N.mean()), 1.0)
-    last: dict[bytes, int] = {}  # row of a prompt
-    shares: list[int] = []  # of each row: how many completions it is to have,
+    last: dict[bytes, int] = {}  # unit of a prompt
+    shares: list[int] = []  # of each unit: how many completions it is to have,
     counts: list[int] = []  # has,
     ends: list[int] = []  # and where the next begins
-    found: list[tuple[int, int, int]] = []
+    found: list[tuple[int, int]] = []
     for key, prompt, length in zip(keys, prompts_N.tolist(), lengths_N.tolist(), strict=True):
-        row = last.get(key)
-        if row is None or counts[row] == shares[row]:
-            row = last[key] = len(shares)
+        unit = last.get(key)
+        if unit is None or counts[unit] == shares[unit]:
+            unit = last[key] = len(shares)
             shares.append(even_share(count[key], together(prompt, mean, hidden)))
             counts.append(0)
             ends.append(prompt - 1)
-        counts[row] += 1
-        found.append((row, counts[row], ends[row]))
-        ends[row] += 1 + length
-    rows_N, segments_N, places_N = np.array(found).T
-    return rows_N, segments_N, places_N
+        counts[unit] += 1
+        found.append((unit, ends[unit]))
+        ends[unit] += 1 + length
+    units_N, offsets_N = np.array(found).T
+    return units_N, offsets_N, np.array(ends)
+
+
+def fitted(sizes_U: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows as long as the longest, and few of them: the row of each unit, and where in it it is.
+
+    The longest first, each into the first row that has room for it.
+    """
+    rows_U, starts_U = np.zeros_like(sizes_U), np.zeros_like(sizes_U)
+    ends: list[int] = []
+    for unit in np.argsort(-sizes_U, kind="stable"):
+        size = int(sizes_U[unit])
+        room = (row for row, end in enumerate(ends) if end + size <= sizes_U.max())
+        row = next(room, len(ends))
+        ends += [0] * (row == len(ends))
+        rows_U[unit], starts_U[unit] = row, ends[row]
+        ends[row] += size
+    return rows_U, starts_U
 
 
 def together(prompt: int, completion: float, hidden: int) -> int:
-    """How many completions go into a row so that each costs least.
+    """How many completions go with a prompt so that each costs least.
 
     A token costs about 12 hidden^2 products a layer, whatever is around it, and 2 hidden for every
-    place of its row. For m completions in a row of P + m C places that is, each, proportional to
+    place of its row. For m completions and rows of P + m C places that is, each, proportional to
     (P + m C) (6 hidden + P + m C) / m, which is least at m = sqrt(P (6 hidden + P)) / C.
 
     >>> together(60, 52, 160), together(600, 200, 896), together(20, 500, 160)

@@ -30,6 +30,7 @@ from maxk.schema import dict_of_verdict
 from maxk.train.arithmetic import arithmetic, whole_groups
 from maxk.train.batches import PER_COMPLETION, START, log_ratio, put_back, regrouped, rows_of
 from maxk.train.config import MaxKConfig
+from maxk.train.finite import refuse_infinite, without_cudnn
 from maxk.train.metrics import effective_share, group_metrics, unique_share
 from maxk.train.rewards import named, start_early
 from maxk.train.rollouts import Batch
@@ -69,10 +70,12 @@ class MaxKTrainer(GRPOTrainer):
         if args.process_index == 0:
             print(numbers)
         given = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
+        without_cudnn()
         super().__init__(model, [named(f) for f in given], args, train_dataset, *rest, **kwargs)
         self._given_rewards, self._run = given, run
         self._method = METHODS[args.method]
         self._live = self._method.off_policy and whole_groups(args) and not args.use_liger_kernel
+        self._regrouped = whole_groups(args) and (self._live or args.share_prompts)
         self._rewards_per_func: Tensor | None = None
         self._rewards_PN: Tensor | None = None  # of all processes, as they were generated
         self._sampled_at = -1  # the optimiser step at which the buffered completions were sampled
@@ -145,7 +148,7 @@ class MaxKTrainer(GRPOTrainer):
         inputs = super()._prepare_inputs(generation_batch)
         if not self._training():
             return inputs
-        if self._live and self._buffered_inputs is not before:
+        if self._regrouped and self._buffered_inputs is not before:
             self._buffered_inputs = regrouped(
                 cast(list, self._buffered_inputs), cast(int, self.num_generations)
             )
@@ -209,10 +212,12 @@ class MaxKTrainer(GRPOTrainer):
                 entropies.append(of_them)
         return torch.cat(logps), torch.cat(entropies) if compute_entropy else None, None
 
-    def training_step(self, *args: Any, **kwargs: Any) -> Any:
+    def training_step(self, model: Any, *args: Any, **kwargs: Any) -> Any:
         with self.timed("step"):
-            loss = super().training_step(*args, **kwargs)
+            loss = super().training_step(model, *args, **kwargs)
         if self.accelerator.sync_gradients:
+            if not self.args.fp16:  # where such steps are a matter of course, and left out
+                refuse_infinite(model, self.state.global_step + 1)
             self._collect()
             self._note_seconds()
             k = self._k()
