@@ -17,6 +17,7 @@ from maxk.evaluate.bootstrap import mean_interval, resampled_means
 from maxk.evaluate.stored import Stored
 from maxk.report.gather import Gathered, RunData, groups_by_step
 
+_ROUNDING = 1e-12  # differences below it are none
 _RESAMPLES = 2_000  # for where curves cross, which needs one curve per resample
 _DENSE = 64  # values of k between 1 and n at which two curves are compared
 
@@ -43,13 +44,15 @@ class Change:
 class Crossing:
     """The k at which one curve overtakes the other for good, and an interval over problems.
 
-    share: of the resampled benchmarks, how many have a crossing at all.
+    share: of the resampled benchmarks, how many have a crossing at all. back: whether the one that
+    is ahead in the end was also ahead at first.
     """
 
     k: float
     low: float
     high: float
     share: float
+    back: bool
 
 
 @dataclass(frozen=True)
@@ -158,7 +161,7 @@ def effect(before: Stored, after: Stored) -> Effect:
 
 
 def crossing(before: Sequence[np.ndarray], after: Sequence[np.ndarray]) -> Crossing | None:
-    """Where the sign of after minus before changes for good, if it differs between k = 1 and n.
+    """Where the sign of after minus before changes for the last time, if it ever does.
 
     Between two values of k the curves are taken as straight on a log scale. With success always
     before and a half of the time after, nothing crosses:
@@ -169,25 +172,37 @@ def crossing(before: Sequence[np.ndarray], after: Sequence[np.ndarray]) -> Cross
     n = min(len(row) for row in [*before, *after])
     ks = sorted({round(float(k)) for k in np.geomspace(1, n, _DENSE)})
     gap_PK = scores(after, ks) - scores(before, ks)
-    found = _crossings(gap_PK.mean(0)[None], np.array(ks))[0]
+    gap_K = gap_PK.mean(0)
+    found = _crossings(gap_K[None], np.array(ks))[0]
     if np.isnan(found):
         return None
     drawn = _crossings(resampled_means(gap_PK, _RESAMPLES, seed=0), np.array(ks))
     crossed = drawn[~np.isnan(drawn)]
     low, high = np.percentile(crossed, [2.5, 97.5]) if len(crossed) else (found, found)
-    return Crossing(float(found), float(low), float(high), len(crossed) / len(drawn))
+    signs = _signs(gap_K)
+    back = signs[signs != 0][0] == signs[signs != 0][-1]
+    return Crossing(float(found), float(low), float(high), len(crossed) / len(drawn), bool(back))
+
+
+def _signs(gap: np.ndarray) -> np.ndarray:
+    """Of differences; rounding errors count as none."""
+    return np.where(np.abs(gap) < _ROUNDING, 0, np.sign(gap))
 
 
 def _crossings(gap_RK: np.ndarray, ks: np.ndarray) -> np.ndarray:
-    """Per row, the k of the last change of sign; NaN where first and last have the same sign."""
+    """Per row, the k of the last change of sign; NaN where there is none."""
     out = np.full(len(gap_RK), np.nan)
-    for r, gap_K in enumerate(gap_RK):
-        start, end = np.sign(gap_K[0]), np.sign(gap_K[-1])
-        if start * end < 0:
-            last = int(np.flatnonzero(np.sign(gap_K) == start)[-1])
-            left, right = gap_K[last], gap_K[last + 1]
-            share = left / (left - right)
-            out[r] = np.exp(np.log(ks[last]) * (1 - share) + np.log(ks[last + 1]) * share)
+    signs_RK = _signs(gap_RK)
+    for r, (gap_K, signs_K) in enumerate(zip(gap_RK, signs_RK, strict=True)):
+        ends = np.flatnonzero(signs_K)
+        if not len(ends):
+            continue
+        before = np.flatnonzero(signs_K == -signs_K[ends[-1]])
+        if len(before):
+            last = before[-1]
+            after = ends[ends > last][0]
+            share = gap_K[last] / (gap_K[last] - gap_K[after])
+            out[r] = np.exp(np.log(ks[last]) * (1 - share) + np.log(ks[after]) * share)
     return out
 
 
@@ -279,7 +294,8 @@ def _crossing_clause(found: Effect) -> str:
     if at is None:
         return "; the curves do not cross" if one.value * large.value > 0 else ""
     better = found.before if large.value < 0 else found.after
-    text = f"; the curves cross at k = {at.k:.0f} ({at.low:.0f} to {at.high:.0f})"
+    often = "cross and cross back, the last time" if at.back else "cross"
+    text = f"; the curves {often} at k = {at.k:.0f} ({at.low:.0f} to {at.high:.0f})"
     if large.direction:
         return f"{text}, and beyond it {better} is the one to sample from"
     return f"{text}, but beyond it the two cannot be told apart"

@@ -66,7 +66,7 @@ def tiles(found: Findings) -> list[dict[str, str]]:
     if at is None:
         where, detail = "nowhere", f"up to k = {each.changes[-1].k}"
     else:
-        where = f"k = {at.k:.0f}"
+        where = f"k = {at.k:.0f}" + (", not for the first time" if at.back else "")
         detail = f"{at.low:.0f} to {at.high:.0f}; in {at.share:.0%} of resamples"
     out.append({"name": "Curves cross", "value": where, "detail": detail})
     moves = found.moves(each.after)
