@@ -109,6 +109,7 @@ TRIES: dict[str, tuple[str, int, dict[str, Any]]] = {  # method, k, what else is
     "raised-50-slow": ("raised-50", 4, SLOW),
     "raised-50-k2-slow": ("raised-50", 2, SLOW),
     "raised-50-k1-slow": ("raised-50", 1, SLOW),
+    "raised-50-k1": ("raised-50", 1, {}),
 }
 DRIFT = {"num_iterations": 8, "learning_rate": 2e-5}
 

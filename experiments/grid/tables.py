@@ -31,7 +31,7 @@ SETS = ("mbpp", "mbpp-plus", "humaneval", "leetcode", "code-contests")
 OURS = ("bon-centered", "off-policy-exact")
 KS = (1, 2, 4, 8, 16, 32, 64, 128)
 Column = tuple[str, Metric, int]  # set, metric, k
-ENTROPY_EDGES = np.round(np.arange(0, 1.55, 0.05), 2)
+ENTROPY_EDGES = np.arange(0, 1.15, 0.1)  # of the shares; the last has what is above too
 
 
 class Data:
@@ -372,7 +372,8 @@ def figure2(data: Data) -> str:
             lines.append(
                 [row, len(values), float(values.mean()), *map(float, marks), *map(float, shares)]
             )
-    edges = [f"{low:.2f}" for low in ENTROPY_EDGES[:-1]]
+    edges = [f"{low:.1f} to {low + 0.1:.1f}" for low in ENTROPY_EDGES[:-2]]
+    edges.append(f"{ENTROPY_EDGES[-2]:.1f} and more")
     return (
         pipes(["", "completions", "mean", "25 %", "50 %", "75 %", *edges], lines) if lines else ""
     )
