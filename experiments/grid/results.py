@@ -11,7 +11,8 @@
       status       list<int8>     place in STATUSES
       tokens       list<int16>    of the completion, the end token counted
       stopped      list<bool>     it ended by itself
-      entropy      list<float>    nats, mean over the tokens; NaN where it was not computed
+      entropy      list<float>    nats, mean over the tokens, to three digits, which makes half the
+                                  file; NaN where it was not computed
 
 NAME is that of the cell and its seed: mbpp-grpo-s0. `unpack` makes of them the folders that
 `maxk compare` and `maxk evaluate` read.
@@ -31,9 +32,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from maxk.records import Problem
 from maxk.report.suspicious import flags, tells
 from maxk.runs import Run, write_whole
-from maxk.sample.tables import COMPLETIONS, VERDICTS, pairs_of, problems_of
+from maxk.sample.tables import COMPLETIONS, VERDICTS, pairs_of, problems_of, write_problems
 from maxk.verify import program_for
 
 STATUSES = (
@@ -228,7 +230,7 @@ def rows_of(run: Run, name: str) -> list[dict[str, Any]]:
             "status": status[i].tolist(),
             "tokens": tokens[i].tolist(),
             "stopped": stopped[i].tolist(),
-            "entropy": entropy[i].tolist(),
+            "entropy": entropy[i].round(3).tolist(),
         }
         for i, problem in enumerate(problems)
     ]
@@ -336,9 +338,9 @@ def unpack(results: Path, out: Path, names: Iterable[str] | None = None) -> list
 
 def unpack_set(rows: list[dict[str, Any]], config: dict[str, Any], folder: Path) -> None:
     run = Run.start(folder, "sample", config)
-    problems = {"id": [row["problem"] for row in rows]}
-    problems["difficulty"] = [row["difficulty"] for row in rows]
-    run.write("problems", "0000", pa.table(problems))
+    write_problems(
+        run, [Problem(row["problem"], "", (), difficulty=row["difficulty"]) for row in rows]
+    )
     completions, verdicts = [], []
     for row in rows:
         of = {"problem": row["problem"]}
@@ -355,8 +357,8 @@ def unpack_set(rows: list[dict[str, Any]], config: dict[str, Any], folder: Path)
                 }
             )
             status = STATUSES[row["status"][i]]
-            verdict = {"reward": reward, "passed": reward >= 1, "status": status, "tests": "{}"}
-            verdicts.append({**one, **verdict})
+            verdict = {"reward": reward, "passed": reward >= 1, "status": status}
+            verdicts.append({**one, **verdict, "tests": json.dumps({"tests": []})})
     run.write("completions", "000000", pa.Table.from_pylist(completions, COMPLETIONS))
     run.write("verdicts", "000000", pa.Table.from_pylist(verdicts, VERDICTS))
 

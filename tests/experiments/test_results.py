@@ -32,7 +32,8 @@ N = 4
 
 def write_set(folder: Path, name: str, rewards: np.ndarray, judged: bool = True) -> Run:
     """A sampling run with these rewards, thirds of three tests."""
-    config = {"model": "m", "n": rewards.shape[1], "data": {"name": name}, "settings": {"seed": 0}}
+    config = {"model": "m", "n": rewards.shape[1], "data": {"name": name, "split": "test"}}
+    config["settings"] = {"temperature": 1.0, "top_p": 1.0, "seed": 0}
     run = Run.start(folder / "sets" / name, "sample", config)
     tests = (StdinTest("", ""),) * 3
     problems = [Problem(f"{name}/{i}", "do", tests, difficulty="A") for i in range(len(rewards))]
@@ -290,6 +291,18 @@ def test_a_page_is_filled_between_its_marks():
     assert "no data yet" in fill(page, {"a": ""})
     with pytest.raises(ValueError, match="means no table"):
         fill(page, {"b": "new"})
+
+
+def test_reports_of_unpacked_results_say_nothing_of_texts_they_do_not_have(results, tmp_path):
+    from maxk.report import Findings, gather
+    from maxk.report.page import page
+
+    folders = [folder for folder in unpack(results, tmp_path / "runs") if folder.name == "mbpp"]
+    html = page(Findings(gather([f"{folder.parent.name}={folder}" for folder in folders[:2]])))
+    assert "These runs hold no programs." in html
+    assert "Entropy of completions" in html
+    for absent in ("Different completions of a problem", "CPU seconds of judging", "timed out in"):
+        assert absent not in html
 
 
 def test_what_compare_says_of_unpacked_results_is_in_the_tables(results, tmp_path, capsys):

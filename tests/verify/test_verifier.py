@@ -95,6 +95,7 @@ def test_restarts_are_capped(verifier):
     (verdict,) = verifier.judge([("while True: pass", TESTS * 10)])
     assert statuses(verdict) == ["timeout"] * 60
     assert verdict.tests[-1].reason == "not run: too many restarts"
+    assert [test.seconds > 0 for test in verdict.tests] == [True] * 4 + [False] * 56
     assert time.monotonic() - started < 10
 
 

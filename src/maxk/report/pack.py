@@ -37,7 +37,7 @@ class Packed:
     most: int | None  # programs of each problem and run that were kept; None: all
     samples: int
     with_text: int
-    programs: int  # different ones
+    programs: int  # different ones; 0 if the runs have none
     kept: int
 
     @property
@@ -109,7 +109,7 @@ class _Prepared:
         self.orders = {i: self._order(samples) for i, samples in self.samples.items()}
         self.shown: dict[str, str] = {}  # programs of the completions that were kept before
         self.different = max((len(order) for order in self.orders.values()), default=0)
-        self.programs = len({text for order in self.orders.values() for text in order})
+        self.programs = len({text for order in self.orders.values() for text in order if text})
         self.tests = self._telling_tests()
 
     def _flags(self, given: Tells) -> dict[str, list[str]]:

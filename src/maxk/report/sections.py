@@ -202,7 +202,10 @@ def _entropy(runs: Sequence[RunData], figures: list[Shown]) -> Section:
     text = ["No entropies are stored: the back end of these runs does not give them."]
     if figures:
         text = ["A distribution further to the left is of a model that is surer and varies less."]
-    variety = [Shown("Different completions of a problem", _variety(runs))]
+    written = [
+        run for run in runs if any(s.completion for each in run.samples.values() for s in each)
+    ]
+    variety = [Shown("Different completions of a problem", _variety(written))] if written else []
     return Section("entropy", "Entropy", "How sure the model is", text, figures, variety)
 
 
@@ -240,15 +243,16 @@ def _costs(runs: Sequence[RunData]) -> Numbers:
         samples = [sample for each in run.samples.values() for sample in each]
         n, tokens = max(len(samples), 1), sum(sample.tokens or 0 for sample in samples)
         known = any(sample.tokens is not None for sample in samples)
+        tested = any(sample.fates for sample in samples)
         figures = {
             "completions": f"{len(samples):,}",
             "tokens": f"{tokens:,}" if known else "",
             "tokens of a completion": f"{tokens / n:.1f}" if known else "",
             "cut off at the limit": f"{sum(s.cut for s in samples) / n:.1%}" if known else "",
             "without a program": f"{sum(s.status == 'no program' for s in samples) / n:.1%}",
-            "timed out in a test": f"{sum('T' in s.fates for s in samples) / n:.1%}",
-            "CPU seconds of judging": f"{run.judge_seconds:,.1f}",
-            "CPU ms of judging, a completion": f"{1000 * run.judge_seconds / n:.2f}",
+            "timed out in a test": f"{sum('T' in s.fates for s in samples) / n:.1%}" * tested,
+            "CPU seconds of judging": f"{run.judge_seconds:,.1f}" * tested,
+            "CPU ms of judging, a completion": f"{1000 * run.judge_seconds / n:.2f}" * tested,
         }
         for name, figure in figures.items():
             rows.setdefault(name, []).append(figure)
@@ -261,6 +265,8 @@ def _costs(runs: Sequence[RunData]) -> Numbers:
 
 def kept(packed: Packed) -> str:
     """What of the samples is in the page, and what is not."""
+    if not packed.programs:
+        return f"All {packed.samples:,} verdicts are in this page. These runs hold no programs."
     if packed.most is None:
         return (
             f"All {packed.samples:,} samples are in this page, {packed.programs:,} different ones."

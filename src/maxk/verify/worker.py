@@ -112,7 +112,8 @@ class Worker:
         try:
             for test in tests:
                 if restarts > self.limits.restarts:
-                    results.append(replace(results[-1], reason="not run: too many restarts"))
+                    not_run = replace(results[-1], reason="not run: too many restarts", seconds=0.0)
+                    results.append(not_run)
                     continue
                 result = child.run(test) if child is not None else None
                 if child is not None and child.worn:
