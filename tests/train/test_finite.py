@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from maxk.train import MaxKTrainer
-from maxk.train.finite import without_cudnn
+from maxk.train.finite import refuse_infinite, without_cudnn
 from tests.tiny import tiny_model
 from tests.train.test_trainer import config, digits, train
 
@@ -43,6 +45,32 @@ def test_a_training_stops_before_the_step_and_says_where(tmp_path, value):
     assert len(before) == 1
     for name, weight in model.state_dict().items():
         assert torch.equal(weight, before[0][name])
+
+
+def test_gradients_may_be_spread_over_processes(tmp_path):
+    file = f"file://{tmp_path}/store"
+    torch.distributed.init_process_group("gloo", init_method=file, rank=0, world_size=1)
+    try:
+        mesh = init_device_mesh("cpu", (1,))
+        model = torch.nn.Linear(4, 3)
+        for name, weight in list(model.named_parameters()):
+            spread = torch.nn.Parameter(distribute_tensor(weight, mesh, [Shard(0)]))
+            spread.grad = distribute_tensor(torch.ones_like(weight), mesh, [Shard(0)])
+            setattr(model, name, spread)
+        refuse_infinite(model, 1)
+        bias: Any = model.bias.grad
+        bias.to_local()[1] = math.nan
+        with pytest.raises(RuntimeError, match="step 2 is not finite, for 1 of 2 weights, 'bias'"):
+            refuse_infinite(model, 2)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_large_numbers_are_numbers():
+    model = torch.nn.Linear(4, 3)
+    for weight in model.parameters():
+        weight.grad = torch.full_like(weight, 1e38)  # the norm is not
+    refuse_infinite(model, 1)
 
 
 def test_no_trainer_uses_the_attention_of_cudnn(tmp_path):

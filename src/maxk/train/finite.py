@@ -4,6 +4,8 @@ With one that is not, an optimiser makes all weights NaN, and a training goes on
 completions become noise and rewards 0.
 """
 
+from typing import Any
+
 import torch
 
 
@@ -25,9 +27,9 @@ def refuse_infinite(model: torch.nn.Module, step: int) -> None:
         for name, parameter in model.named_parameters()
         if parameter.grad is not None
     }  # none with DeepSpeed, which keeps its own
-    if torch.nn.utils.get_total_norm(gradients.values()).isfinite():
+    if _whole(torch.nn.utils.get_total_norm(list(gradients.values()))).isfinite():
         return
-    names = [name for name, gradient in gradients.items() if not gradient.isfinite().all()]
+    names = [name for name, each in gradients.items() if not _whole(each.isfinite().all())]
     if not names:  # large, but numbers
         return
     raise RuntimeError(
@@ -35,3 +37,8 @@ def refuse_infinite(model: torch.nn.Module, step: int) -> None:
         f"{names[0]!r} among them; the step was not made, and the training can go on from its last "
         "checkpoint"
     )
+
+
+def _whole(tensor: Any) -> torch.Tensor:
+    """A tensor that FSDP has spread over processes, on each of them."""
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
