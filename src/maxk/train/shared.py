@@ -137,11 +137,11 @@ def fitted(sizes_U: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     The longest first, each into the first row that has room for it.
     """
     rows_U, starts_U = np.zeros_like(sizes_U), np.zeros_like(sizes_U)
+    longest = int(sizes_U.max())
     ends: list[int] = []
     for unit in np.argsort(-sizes_U, kind="stable"):
         size = int(sizes_U[unit])
-        room = (row for row, end in enumerate(ends) if end + size <= sizes_U.max())
-        row = next(room, len(ends))
+        row = next((row for row, end in enumerate(ends) if end + size <= longest), len(ends))
         ends += [0] * (row == len(ends))
         rows_U[unit], starts_U[unit] = row, ends[row]
         ends[row] += size
