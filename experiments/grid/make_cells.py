@@ -78,38 +78,48 @@ SMALL = {"beta": 0.0, "skip_silent": True} | SLOW
 EPOCHS = {"num_train_epochs": 2}
 KL = {"beta": 0.02, "skip_silent": False}
 SIXTEEN = {"num_generations": 16, "num_train_epochs": 1}  # as many completions as 2 epochs of 8
-TRIES: dict[str, tuple[str, int, dict[str, Any]]] = {  # method, k, what else is different
-    "grpo": ("grpo", 4, {}),
-    "bon-max-mean": ("bon-max-mean", 4, {}),
-    "bon-loo-k2": ("bon-loo", 2, {}),
-    "bon-centered": ("bon-centered", 4, {}),
-    "bon-centered-k2": ("bon-centered", 2, {}),
-    "off-policy-exact": ("off-policy-exact", 4, {}),
-    "off-policy-exact-k2": ("off-policy-exact", 2, {}),
-    "levels-k1": ("levels", 1, {}),
-    "levels-k2": ("levels", 2, {}),
-    "all-k": ("all-k", 7, {}),
-    "max-rl": ("max-rl", 4, {}),
-    "grpo-slow": ("grpo", 4, SLOW),
-    "bon-centered-slow": ("bon-centered", 4, SLOW),
-    "all-k-slow": ("all-k", 7, SLOW),
+K1, K2, K7, K8 = ({"k": k} for k in (1, 2, 7, 8))  # 4 is what cells have
+TOKEN = {"trust_region": "token"}
+TRIES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # method, its options, TRL's
+    "grpo": ("grpo", {}, {}),
+    "bon-max-mean": ("bon-max-mean", {}, {}),
+    "bon-loo-k2": ("bon-loo", K2, {}),
+    "bon-centered": ("bon-centered", {}, {}),
+    "bon-centered-k2": ("bon-centered", K2, {}),
+    "off-policy-exact": ("off-policy-exact", {}, {}),
+    "off-policy-exact-k2": ("off-policy-exact", K2, {}),
+    "levels-k1": ("levels", K1, {}),
+    "levels-k2": ("levels", K2, {}),
+    "all-k": ("all-k", K7, {}),
+    "max-rl": ("max-rl", {}, {}),
+    "grpo-slow": ("grpo", {}, SLOW),
+    "bon-centered-slow": ("bon-centered", {}, SLOW),
+    "all-k-slow": ("all-k", K7, SLOW),
     # The second round. The first: at 5e-6 completions change their probability by e and more within
     # a batch, and what has only positive weights collapses.
-    "grpo-slower": ("grpo", 4, SLOWER),
-    "bon-centered-slower": ("bon-centered", 4, SLOWER),
-    "bon-centered-once": ("bon-centered", 4, {"num_iterations": 1}),
-    "bon-centered-slow-kl": ("bon-centered", 4, SLOW | KL | LONGER),
-    "grpo-slow-n16": ("grpo", 8, SLOW | SIXTEEN),
-    "bon-centered-slow-n16": ("bon-centered", 8, SLOW | SIXTEEN),
-    "bon-mean-slow": ("bon-mean", 4, SLOW),
-    "off-policy-slow": ("off-policy", 4, SLOW),
-    "off-policy-exact-slow": ("off-policy-exact", 4, SLOW),
-    "levels-k2-slow": ("levels", 2, SLOW),
-    "raised-25-slow": ("raised-25", 4, SLOW),
-    "raised-50-slow": ("raised-50", 4, SLOW),
-    "raised-50-k2-slow": ("raised-50", 2, SLOW),
-    "raised-50-k1-slow": ("raised-50", 1, SLOW),
-    "raised-50-k1": ("raised-50", 1, {}),
+    "grpo-slower": ("grpo", {}, SLOWER),
+    "bon-centered-slower": ("bon-centered", {}, SLOWER),
+    "bon-centered-once": ("bon-centered", {}, {"num_iterations": 1}),
+    "bon-centered-slow-kl": ("bon-centered", {}, SLOW | KL | LONGER),
+    "grpo-slow-n16": ("grpo", K8, SLOW | SIXTEEN),
+    "bon-centered-slow-n16": ("bon-centered", K8, SLOW | SIXTEEN),
+    "bon-mean-slow": ("bon-mean", {}, SLOW),
+    "off-policy-slow": ("off-policy", {}, SLOW),
+    "off-policy-exact-slow": ("off-policy-exact", {}, SLOW),
+    "levels-k2-slow": ("levels", K2, SLOW),
+    "raised-25-slow": ("raised-25", {}, SLOW),
+    "raised-50-slow": ("raised-50", {}, SLOW),
+    "raised-50-k2-slow": ("raised-50", K2, SLOW),
+    "raised-50-k1-slow": ("raised-50", K1, SLOW),
+    "raised-50-k1": ("raised-50", K1, {}),
+    # The third round. The second: a trust region of whole completions drops long ones first, and
+    # the off-policy methods unlearn to write them; and the mean is no baseline for their weights.
+    "off-policy-token-slow": ("off-policy", TOKEN, SLOW),
+    "off-policy-exact-token-slow": ("off-policy-exact", TOKEN, SLOW),
+    "off-policy-exact-token-slow-n16": ("off-policy-exact", TOKEN | K8, SLOW | SIXTEEN),
+    "exact-loo-slow": ("exact-loo", {}, SLOW),
+    "exact-loo-token-slow": ("exact-loo", TOKEN, SLOW),
+    "exact-ratio-mean-token-slow": ("exact-ratio-mean", TOKEN, SLOW),
 }
 DRIFT = {"num_iterations": 8, "learning_rate": 2e-5}
 
@@ -148,9 +158,9 @@ def cells() -> dict[str, dict[str, Any]]:
     for k in (2, 6):  # its baseline needs k < n
         name = f"k-centered-{k}"
         made[name] = cell(name, "bon-centered", MBPP, SMALL | EPOCHS, k=k)
-    for which, (method, k, trl) in TRIES.items():
+    for which, (method, more, trl) in TRIES.items():
         name, data = f"try-{which}", MBPP | {"split": "train"}
-        made[name] = cell(name, method, data, SMALL | EPOCHS | FAST | trl, k=k)
+        made[name] = cell(name, method, data, SMALL | EPOCHS | FAST | trl, **more)
     for method in ("grpo", "bon-centered", "off-policy", "off-policy-exact"):
         name = f"drift-{method}"
         made[name] = cell(name, method, MBPP, SMALL | DRIFT)

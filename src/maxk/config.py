@@ -84,7 +84,7 @@ class MethodTable(Table):
     k_end: int | None = None
     k_switch: float = 0.5
     clamp_delta: float | None = None  # of the off-policy methods; None: 0.5, inf: no bound
-    trust_region: bool = True
+    trust_region: Literal["completion", "token", "none"] = "completion"
 
 
 class TrainConfig(Table):

@@ -235,6 +235,8 @@ def test_tables_are_made_of_what_there_is(results):
     assert made["main-128"] == ""  # 4 samples say nothing of 128
     assert "binary reward" not in made["table1"].split("Table 1")[0]
     assert made["table4"].startswith("GRPO trained for longer; seeds: 1, 2")
+    assert "| PPO=3, two epochs |" in made["table4"]  # mbpp-grpo
+    assert "four epochs" not in made["table4"].split("Table 4")[0]
     assert made["leetcode-1"] == ""
     assert "| mbpp | off-policy-exact | grpo | 4 |" in made["goal"]
     assert "after GRPO" in made["figure1"]
@@ -251,6 +253,25 @@ def test_cells_that_were_shown_all_tests_have_a_table_of_their_own(results, tmp_
     assert "humaneval" not in made
     assert "| grpo | 0.0 % | 8 |" in made
     assert "off-policy-exact" not in made  # that one was not shown them
+
+
+def test_methods_are_compared_over_all_problems_that_have_samples_of_their_own(tmp_path):
+    none, all_ = np.zeros((4, 128)), np.ones((4, 128))
+    sets = ["mbpp", "mbpp-plus", "humaneval", "leetcode", "code-contests"]
+    solved = {"base": (), "mbpp-grpo": ("mbpp-plus",), "mbpp-off-policy": ("mbpp", "mbpp-plus")}
+    for cell, which in solved.items():
+        folder = tmp_path / "work" / f"{cell}-s0"
+        for name in sets:
+            write_set(folder, name, all_ if name in which else none)
+        collect(folder, tmp_path / "out", {**ABOUT, "cell": cell}, sets)
+    made = blocks()["paired"](Data(tmp_path / "out"))
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in made.splitlines()]
+    gains = {row[0]: [gain.split(" ")[0] for gain in row[2:]] for row in cells[2:]}
+    assert gains == {
+        "base": ["", "", "", "+0.000", "+0.000", "+0.000"],  # MBPP+ has the samples of MBPP
+        "grpo": ["+0.000", "+0.000", "+0.000", "", "", ""],
+        "off-policy": ["+0.250"] * 6,  # one of four sets
+    }
 
 
 def test_tries_are_compared_problem_by_problem_over_both_sets(tmp_path):

@@ -98,7 +98,7 @@ def test_the_folder_holds_all_there_is_to_know(unbroken):
     run = Run.open(unbroken)
     assert run.config["method"] == {
         "name": "off-policy-exact", "k": 2, "k_schedule": "constant", "k_switch": 0.5,
-        "trust_region": True,
+        "trust_region": "completion",
     }  # fmt: skip
     (start,) = [json.loads(x) for x in (unbroken / "environment.jsonl").read_text().splitlines()]
     assert start["versions"]["trl"]

@@ -1,5 +1,6 @@
 """MaxKTrainer on a tiny model: the weights are those of maxk.estimators, whatever the batching."""
 
+import re
 from typing import Any
 
 import pytest
@@ -89,13 +90,18 @@ def logps(
 
 
 def completion_logps(model: torch.nn.Module, inputs: dict[str, Any]) -> torch.Tensor:
-    """log pi of whole completions, computed here and not by TRL."""
+    """log pi of whole completions."""
+    return token_logps(model, inputs).sum(dim=1)
+
+
+def token_logps(model: torch.nn.Module, inputs: dict[str, Any]) -> torch.Tensor:
+    """log pi of each token of the completions, computed here and not by TRL; 0 after their end."""
     ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1)
     mask = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1)
     logits = model(input_ids=ids, attention_mask=mask).logits.float()
     picked = logits[:, :-1].log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
     length = inputs["completion_ids"].size(1)
-    return (picked[:, -length:] * inputs["completion_mask"]).sum(dim=1)
+    return picked[:, -length:] * inputs["completion_mask"]
 
 
 def train(
@@ -250,6 +256,72 @@ def test_the_gradient_is_that_of_weighted_reinforce(tmp_path, method, split):
     assert drift > 0.02, "nothing moved: a gradient without ratios would pass"
 
 
+@pytest.mark.parametrize("rows", [4, 2], ids=["whole groups", "split groups"])
+@pytest.mark.parametrize("skip", [False, True])
+def test_a_trust_region_of_tokens_drops_those_that_moved_and_no_others(tmp_path, rows, skip):
+    """As above, with the bound on each token: the gradient is that of the tokens within it."""
+    low, high = 0.01, 0.02
+    trainer = train(
+        tmp_path,
+        method="off-policy-exact",
+        trust_region="token",
+        epsilon=low,
+        epsilon_high=high,
+        num_iterations=3,
+        max_steps=3,
+        optim="sgd",
+        learning_rate=2.0,
+        max_grad_norm=0.0,
+        skip_silent=skip,
+        per_device_train_batch_size=rows,
+        gradient_accumulation_steps=16 // rows,
+    )
+    batch = trainer.batches[0]
+    trained: Any = trainer.model
+    trainer.states[3] = trained.state_dict()
+    dropped = [0, 0]  # of those pushed up, and down
+    kept_but_moved = 0
+    for step in range(3):
+        change = tokens_under(trainer.states[step], batch) - tokens_under(trainer.states[0], batch)
+        ratios = change.sum(1).view_as(batch["rewards"])
+        weights = advantages("off-policy-exact", batch["rewards"], 2, ratios, clamp_delta=0.5)
+        pushed = weights.view(-1, 1)
+        up, down = change.exp() > 1 + high, change.exp() < 1 - low
+        gone = ((pushed > 0) & up) | ((pushed < 0) & down)
+        dropped[0] += int((gone & up).sum())
+        dropped[1] += int((gone & down).sum())
+        kept_but_moved += int((~gone & (up | down) & (pushed != 0)).sum())
+        expected = after_sgd(trainer.states[step], batch, pushed * ~gone, 2.0)
+        for name, value in expected.items():
+            torch.testing.assert_close(trainer.states[step + 1][name], value, atol=1e-6, rtol=1e-6)
+    assert min(dropped) > 0, "no token was past its bound"
+    assert kept_but_moved > 0, "none had moved the other way, or against its weight"
+    shares = [line["clip_ratio/region_mean"] for line in logged(trainer, "loss")]
+    assert shares[0] == 0
+    assert shares[2] > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"trust_region": "word"}, "trust_region='word' is unknown; use one of completion, token"),
+        ({"method": "grpo"}, "method='grpo' has TRL's clipping of each token already"),
+        ({"loss_type": "cispo"}, "trust_region='token' needs loss_type='dr_grpo' or"),
+        ({"importance_sampling_level": "sequence"}, "needs importance_sampling_level='token'"),
+    ],
+)
+def test_a_trust_region_that_cannot_be_is_refused(tmp_path, changes, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        config(tmp_path, **({"trust_region": "token"} | changes))
+
+
+@torch.no_grad()
+def tokens_under(state: dict[str, torch.Tensor], batch: dict[str, Any]) -> torch.Tensor:
+    model, _ = tiny_model()
+    model.load_state_dict(state)
+    return token_logps(model, batch)
+
+
 def test_the_on_policy_gradient_is_that_of_weighted_reinforce(tmp_path):
     trainer = train(
         tmp_path, method="bon-centered", max_steps=1, optim="sgd", learning_rate=1.0,
@@ -329,12 +401,16 @@ def test_nothing_is_left_out_where_it_would_have_a_gradient(tmp_path, changes):
 def after_sgd(
     state: dict[str, torch.Tensor], batch: dict[str, Any], weights: torch.Tensor, rate: float
 ) -> dict[str, torch.Tensor]:
-    """The parameters after a step on -sum_i weight_i log pi(y_i|x), as dr_grpo scales it."""
+    """The parameters after a step on -sum_i weight_i log pi(y_i|x), as dr_grpo scales it.
+
+    weights: one a completion, or one a token.
+    """
     model, _ = tiny_model()
     model.load_state_dict(state)
-    total = completion_logps(model, batch)
+    each = token_logps(model, batch)
     length = config("unused").max_completion_length or 0
-    (-(weights * total).sum() / (len(total) * length)).backward()
+    weights = weights if weights.ndim == 2 else weights[:, None]
+    (-(weights * each).sum() / (len(each) * length)).backward()
     out = {}
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None
@@ -367,7 +443,7 @@ def test_in_bf16_weights_are_those_of_float32_within_its_precision(tmp_path, spl
 
     The ratios follow from two of them; 0.1 is more than their noise and less than the drift.
     """
-    trainer = train(tmp_path, bf16=bf16, num_iterations=3, trust_region=False, **split)
+    trainer = train(tmp_path, bf16=bf16, num_iterations=3, trust_region="none", **split)
     drift, noise = 0.0, 0.0
     for seen in trainer.seen:
         batch = seen["batch"]
@@ -396,7 +472,7 @@ def logged(trainer: Watched, name: str) -> list[dict[str, Any]]:
 )
 def test_k_follows_its_schedule_at_every_optimiser_step(tmp_path, method, schedule, ks):
     trainer = train(
-        tmp_path, method=method, num_iterations=2, max_steps=6, trust_region=False, **schedule
+        tmp_path, method=method, num_iterations=2, max_steps=6, trust_region="none", **schedule
     )
     assert [line["k"] for line in logged(trainer, "k")] == ks
     for seen in trainer.seen:

@@ -21,6 +21,18 @@ def log_ratio(batch: dict[str, Any], now: Tensor) -> Tensor:
     return ((now - batch[START]).float() * mask).sum(dim=1)
 
 
+def old_logps(batch: dict[str, Any], now: Tensor, low: float, high: float) -> Tensor:
+    """Old log-probabilities with which TRL drops the tokens that have moved enough, and no others.
+
+    A token has, if it is pushed up and its ratio is above 1 + high, or down and below 1 - low.
+    There TRL's ratio is the token's own, and clipped: no gradient. Elsewhere it is 1.
+    """
+    drift = (now - batch[START]).float().expm1()
+    pushed = batch["advantages"][:, None]
+    moved = ((pushed > 0) & (drift > high)) | ((pushed < 0) & (drift < -low))
+    return torch.where(moved, batch[START], now)
+
+
 def rows_of(inputs: dict[str, Any], rows: Tensor) -> dict[str, Any]:
     """Some rows of a micro-batch."""
     count = len(inputs["row"])

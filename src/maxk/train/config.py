@@ -9,6 +9,8 @@ from maxk.estimators import METHODS
 from maxk.train.schedule import SCHEDULES, Schedule, k_at
 
 CLAMP_DELTA = 0.5  # docs/decisions.md
+REGIONS = ("completion", "token", "none")
+CLIPPED = ("dr_grpo", "grpo", "bnpo", "dapo")  # the loss types that have PPO's clipping
 
 
 @dataclass
@@ -42,10 +44,11 @@ class MaxKConfig(GRPOConfig):
             "help": f"Bound on |rho - 1| of the off-policy methods; None: {CLAMP_DELTA}, inf: none."
         },
     )
-    trust_region: bool = field(
-        default=True,
+    trust_region: str = field(
+        default="completion",
         metadata={
-            "help": "Off-policy: drop samples that moved by epsilon the way they are pushed."
+            "help": "Off-policy: what has moved by epsilon the way it is pushed is dropped from "
+            "the step: whole completions ('completion'), single tokens ('token') or 'none'."
         },
     )
     skip_silent: bool = field(
@@ -97,6 +100,7 @@ class MaxKConfig(GRPOConfig):
             )
         if method.off_policy and self.clamp_delta is None:
             self.clamp_delta = CLAMP_DELTA
+        self._check_region()
         if self.skip_silent:
             self._check_skipping()
         if self.clamp_delta is not None and self.clamp_delta <= 0:
@@ -125,6 +129,25 @@ class MaxKConfig(GRPOConfig):
                 f"skip_silent=True with loss_type={self.loss_type!r}, which is not a mean over "
                 "completions; use 'dr_grpo' or 'grpo'"
             )
+
+    def _check_region(self) -> None:
+        if self.trust_region not in REGIONS:
+            known = ", ".join(REGIONS)
+            raise ValueError(f"trust_region={self.trust_region!r} is unknown; use one of {known}")
+        if self.trust_region != "token":
+            return
+        if not METHODS[self.method].off_policy:
+            raise ValueError(
+                f"trust_region='token' is for the off-policy methods; method={self.method!r} has "
+                "TRL's clipping of each token already"
+            )
+        # The tokens are dropped by TRL's own clipping: see trainer.py.
+        needed = {"loss_type": CLIPPED, "importance_sampling_level": ("token",)}
+        needed |= {"use_liger_kernel": (False,)}
+        for name, values in needed.items():
+            if (found := getattr(self, name)) not in values:
+                known = " or ".join(map(repr, values))
+                raise ValueError(f"trust_region='token' needs {name}={known}, not {found!r}")
 
     def _check_k(self, name: str, k: int) -> None:
         n = self.num_generations or 0

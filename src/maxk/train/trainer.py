@@ -7,7 +7,8 @@ pass without gradients is made then over all buffered micro-batches, the ratios 
 the weights are written back to where TRL reads its advantages. Where micro-batches can hold whole
 groups they are made to, and the weights come from the forward pass of the loss itself. The ratio is
 part of these weights, so TRL's own is made 1 by taking `old_per_token_logps` away: its gradient is
-then weight times grad log pi.
+then weight times grad log pi. With trust_region="token" they are given back for the tokens that
+have moved too far, which TRL then clips.
 """
 
 import json
@@ -28,7 +29,15 @@ from maxk.estimators import METHODS, advantages, trust_region
 from maxk.runs import Run
 from maxk.schema import dict_of_verdict
 from maxk.train.arithmetic import arithmetic, whole_groups
-from maxk.train.batches import PER_COMPLETION, START, log_ratio, put_back, regrouped, rows_of
+from maxk.train.batches import (
+    PER_COMPLETION,
+    START,
+    log_ratio,
+    old_logps,
+    put_back,
+    regrouped,
+    rows_of,
+)
 from maxk.train.config import MaxKConfig
 from maxk.train.finite import refuse_infinite, without_cudnn
 from maxk.train.metrics import effective_share, group_metrics, unique_share
@@ -176,6 +185,8 @@ class MaxKTrainer(GRPOTrainer):
         finally:
             self._losing = None
             if self._training():
+                if self._method.off_policy:
+                    inputs.pop("old_per_token_logps", None)  # those of this step
                 kept = {name: inputs[name] for name in PER_COMPLETION if name in inputs}
                 self._used.append(kept)
 
@@ -280,7 +291,7 @@ class MaxKTrainer(GRPOTrainer):
         bound, k = self.args.clamp_delta, self._k()
         free = advantages(self.args.method, rewards_PN, k, log_ratios_PN, clamp_delta=bound)
         kept = free
-        if self.args.trust_region:
+        if self.args.trust_region == "completion":
             kept = trust_region(free, log_ratios_PN, self.args.epsilon)
         return {
             "advantages": kept,
@@ -327,6 +338,10 @@ class MaxKTrainer(GRPOTrainer):
             groups = batch["row"].view(-1, n)[:, 0] // n
             for name, values in self._columns(batch["log_ratio"].view(-1, n), groups).items():
                 batch[name] = values.flatten().float()
+        if self.args.trust_region == "token":
+            args = self.args
+            high = args.epsilon if args.epsilon_high is None else args.epsilon_high
+            batch["old_per_token_logps"] = old_logps(batch, now, args.epsilon, high)
 
     # --- what is logged ----------------------------------------------------------------------
 
