@@ -172,6 +172,7 @@ def draw(curves: dict[tuple[str, int], list[Tensor]], path: Path) -> None:
         "bon-centered": "#56b4e9",
         "off-policy": "#009e73",
         "off-policy-exact": "#0072b2",
+        "off-policy-normalized": "#7f3c8d",
     }
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
     for axis, updates in zip(axes, (1, 3), strict=True):

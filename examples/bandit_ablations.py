@@ -64,7 +64,7 @@ def baselines() -> tuple[list[str], list[list[str]]]:
         [order, baseline, *outcome(Run(rule(4, order, baseline), ratio="inside"))]
         for order in ("first", "exact")
         for baseline in get_args(Baseline)
-    ]
+    ] + [["normalized", "", *outcome(Run(rule(4, "normalized", "none"), ratio="inside"))]]
 
 
 def ratios() -> tuple[list[str], list[list[str]]]:
@@ -74,6 +74,7 @@ def ratios() -> tuple[list[str], list[list[str]]]:
         "PPO's clipped ratio": Run(rule(4, "on-policy", "mean"), ratio="clip"),
         "first order": Run(rule(4, "first", "mean"), ratio="inside"),
         "exact": Run(rule(4, "exact", "mean"), ratio="inside"),
+        "normalized": Run(rule(4, "normalized", "none"), ratio="inside"),
         "grpo (clipped), for comparison": named("grpo", 4),
     }
     return ["ratio", "updates", *HEAD], [
@@ -84,21 +85,22 @@ def ratios() -> tuple[list[str], list[list[str]]]:
 
 
 def trust() -> tuple[list[str], list[list[str]]]:
-    """Trust regions for the off-policy weights, mean-centred"""
+    """Trust regions for the off-policy weights, centred"""
     bounds = [None, 2.0, 1.0, 0.5, 0.2]
     rows = []
     for updates in (3, 8):
-        for order in ("first", "exact"):
+        for order in ("first", "exact", "normalized"):
+            baseline = "none" if order == "normalized" else "mean"
             ways = {
                 **{
                     "none" if c is None else f"clamp delta to {c}": Run(
-                        rule(4, order, "mean", c), ratio="inside"
+                        rule(4, order, baseline, c), ratio="inside"
                     )
                     for c in bounds
                 },
-                "drop beyond 0.2": Run(rule(4, order, "mean"), ratio="drop"),
-                "drop beyond 0.5": Run(rule(4, order, "mean"), ratio="drop", epsilon=0.5),
-                "drop beyond 0.2, clamp to 0.5": Run(rule(4, order, "mean", 0.5), ratio="drop"),
+                "drop beyond 0.2": Run(rule(4, order, baseline), ratio="drop"),
+                "drop beyond 0.5": Run(rule(4, order, baseline), ratio="drop", epsilon=0.5),
+                "drop beyond 0.2, clamp to 0.5": Run(rule(4, order, baseline, 0.5), ratio="drop"),
             }
             rows += [
                 [str(updates), order, way, *outcome(replace(run, updates=updates))]
@@ -147,6 +149,7 @@ def ks() -> tuple[list[str], list[list[str]]]:
         "bon-loo (loo-1)": lambda k: named("bon-loo", k),
         "off-policy": lambda k: named("off-policy", k),
         "off-policy-exact": lambda k: named("off-policy-exact", k),
+        "off-policy-normalized": lambda k: named("off-policy-normalized", k),
     }
     return ["method", "k", *HEAD], [
         [way, str(k), *outcome(make(k))]
@@ -159,7 +162,9 @@ def optimizers() -> tuple[list[str], list[list[str]]]:
     """Adam and SGD: each at the learning rate of a grid with the highest max@1 + max@128"""
     grid = {"adam": [0.02, 0.05, 0.1, 0.2], "sgd": [0.1, 0.3, 1.0, 3.0, 10.0]}
     rows = []
-    for method in ("grpo", "bon-mean", "bon-loo", "bon-centered", "off-policy", "off-policy-exact"):
+    methods = ("grpo", "bon-mean", "bon-loo", "bon-centered")
+    methods += ("off-policy", "off-policy-exact", "off-policy-normalized")
+    for method in methods:
         for optimizer, rates in grid.items():
             best: tuple[float, list[str]] = (-1.0, [])
             for rate in rates:
@@ -175,7 +180,7 @@ def optimizers() -> tuple[list[str], list[list[str]]]:
 
 def lengths() -> tuple[list[str], list[list[str]]]:
     """Longer training: does the lead last, or is it speed?"""
-    ways = ("grpo", "bon-mean", "bon-centered", "off-policy-exact")
+    ways = ("grpo", "bon-mean", "bon-centered", "off-policy-exact", "off-policy-normalized")
     return ["method", "batches", *HEAD], [
         [method, str(batches), *outcome(replace(named(method, 4), batches=batches))]
         for method in ways

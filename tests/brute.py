@@ -6,6 +6,7 @@ absolute values of its terms, which is what a relative error is measured against
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 from itertools import combinations
 from typing import NamedTuple
 
@@ -104,11 +105,31 @@ def ratio_mean(r, ratios, k, order) -> list[Sum]:
     ]
 
 
+def normalized(r, ratios, k) -> list[Sum]:
+    """The chance of a subset with i, drawn by its product of ratios, times its best less the mean.
+
+    In rational arithmetic, for the mean is subtracted from rewards that may be next to equal.
+    """
+    exact = [Fraction(x) for x in r]
+    factors = [Fraction(x) for x in ratios]
+    drawn = {s: math.prod(factors[i] for i in s) for s in combinations(range(len(r)), k)}
+    whole = sum(drawn.values())
+    best = sum(p * max(exact[i] for i in s) for s, p in drawn.items()) / whole
+    out = []
+    for i in range(len(r)):
+        terms = [p / whole * (max(exact[j] for j in s) - best) for s, p in drawn.items() if i in s]
+        chance = sum(p for s, p in drawn.items() if i in s) / whole
+        out.append(Sum(float(sum(terms)), float(chance * max(abs(x) for x in exact))))
+    return out
+
+
 BASELINES = {"none": plain, "loo": loo, "loo-1": loo_1, "mean": mean, "ratio-mean": ratio_mean}
 
 
 def weights(r, ratios, k, order, baseline) -> list[Sum]:
     """The weights by enumeration; "on-policy" is "exact" at ratio 1."""
+    if order == "normalized":
+        return normalized(r, ratios, k)
     if order == "on-policy":
         order, ratios = "exact", [1.0] * len(r)
     return BASELINES[baseline](r, ratios, k, order)

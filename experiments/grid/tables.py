@@ -28,7 +28,7 @@ from maxk.evaluate.samples import Metric
 from maxk.evaluate.tables import SIGNIFICANT, Table, markdown
 
 SETS = ("mbpp", "mbpp-plus", "humaneval", "leetcode", "code-contests")
-OURS = ("bon-centered", "off-policy-exact")
+OURS = ("bon-centered", "off-policy-exact", "off-policy-normalized")
 KS = (1, 2, 4, 8, 16, 32, 64, 128)
 Column = tuple[str, Metric, int]  # set, metric, k
 ENTROPY_EDGES = np.arange(0, 1.15, 0.1)  # of the shares; the last has what is above too
@@ -244,8 +244,10 @@ DRIFT = (
     "bon-centered",
     "off-policy",
     "off-policy-exact",
+    "off-policy-normalized",
     "off-policy-open",
     "off-policy-exact-open",
+    "off-policy-normalized-open",
 )
 
 

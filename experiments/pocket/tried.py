@@ -6,7 +6,6 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from maxk.estimators.gradient import group_weights
 from maxk.estimators.methods import METHODS, Method, bon_loo, on_policy, pass_at_k
 
 
@@ -52,11 +51,6 @@ def raised(r: Tensor, k: int, share: float) -> Tensor:
     return centered - share * (k / n - others)
 
 
-def exact(r: Tensor, k: int, log_ratios: Tensor | None, baseline: str) -> Tensor:
-    """off-policy-exact against another baseline than the mean."""
-    return group_weights(r, k, log_ratios, "exact", baseline)
-
-
 def of_power(r: Tensor, k: int, power: int, method: Callable[[Tensor, int], Tensor]) -> Tensor:
     """A method for the reward to a power: what lacks a test is worth less."""
     return method(r**power, k)
@@ -86,6 +80,3 @@ def register() -> None:
     }
     for name, function in functions.items():
         METHODS[name] = Method(function, uses_k=True)
-    for baseline in ("loo", "ratio-mean"):
-        function = partial(exact, baseline=baseline)
-        METHODS[f"exact-{baseline}"] = Method(function, True, True, needs_k_below_n=True)

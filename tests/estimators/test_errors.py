@@ -99,7 +99,15 @@ def test_centred_methods_refuse_k_equal_n(method):
         "bon-centered",
         "off-policy",
         "off-policy-exact",
+        "off-policy-normalized",
     }
+
+
+def test_normalized_weights_take_no_baseline_and_need_k_below_n():
+    with pytest.raises(ValueError, match=r"baseline='mean' with order=.normalized.*leave it out"):
+        weights(R, 2, X, order="normalized", baseline="mean")
+    with pytest.raises(ValueError, match=r"k=4 equal to n=4.*k <= 3.*order=.exact"):
+        weights(R, 4, X, order="normalized")
 
 
 def test_loo_1_needs_k_of_two():

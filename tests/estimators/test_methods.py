@@ -4,7 +4,7 @@ from math import comb, sqrt
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxk.estimators import METHODS, advantages, max_at_k, trust_region, weights
@@ -68,7 +68,7 @@ def test_bon_mean_is_the_z_score_of_the_weights():
 
 def test_off_policy_methods_without_ratios_are_the_centred_on_policy_weights():
     want = weights(tensor(R), 2, baseline="mean")
-    for method in ("off-policy", "off-policy-exact"):
+    for method in ("off-policy", "off-policy-exact", "off-policy-normalized"):
         check(method, R, want.tolist(), k=2)
         check(method, R, want.tolist(), k=2, log_ratios=torch.zeros(4, dtype=torch.float64))
 
@@ -79,6 +79,8 @@ def test_off_policy_methods_are_the_enumerated_weights_with_ratios():
     for method, order in (("off-policy", "first"), ("off-policy-exact", "exact")):
         want = [x.value for x in brute.weights(R, ratios, 3, order, "mean")]
         check(method, R, want, k=3, log_ratios=log_ratios)
+    want = [x.value for x in brute.weights(R, ratios, 3, "normalized", "none")]
+    check("off-policy-normalized", R, want, k=3, log_ratios=log_ratios)
 
 
 @pytest.mark.parametrize("n", [4, 8])
@@ -203,3 +205,35 @@ def test_ratio_mean_sums_to_zero_and_lets_go_of_what_has_become_unlikely(order):
         assert abs(w[0]) < 1e-5
         assert weights(r, 2, gone, order, "mean")[0] < -0.1
     torch.testing.assert_close(weights(r, 2, baseline="ratio-mean"), weights(r, 2, baseline="mean"))
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_normalized_weights_are_centred_bounded_and_of_the_right_sign(data):
+    """Whatever the ratios: what `exact` with a baseline from the group is not."""
+    n = data.draw(st.integers(2, 9))
+    k = data.draw(st.integers(1, n - 1))
+    each = {"min_size": n, "max_size": n}
+    r = tensor(data.draw(st.lists(st.integers(0, 5).map(lambda x: x / 5), **each)))
+    log_ratios = tensor(data.draw(st.lists(st.floats(-300, 300), **each)))
+    w = weights(r, k, log_ratios, "normalized")
+    assert abs(w.sum()) < 1e-12
+    assert w.abs().max() <= (r.max() - r.min()) / 4 + 1e-12  # p (1 - p) (a - b), a and b rewards
+    assert w[r == r.max()].min() >= -1e-12
+    assert w[r == r.min()].max() <= 1e-12
+    moved = weights(r + 3, k, log_ratios + 5, "normalized")
+    torch.testing.assert_close(moved, w, atol=1e-10, rtol=0)
+
+
+def test_the_other_off_policy_weights_push_the_best_sample_down():
+    """The control of the test above: one success whose chance has halved, among seven failures."""
+    r = tensor([1.0] + [0.0] * 7)
+    log_ratios = tensor([-0.7] + [0.3] * 7)
+    assert weights(r, 4, log_ratios, "normalized")[0] > 0.1
+    risen = tensor([0.4] + [-0.7] * 7)
+    assert weights(r, 4, risen, "normalized")[0] > 0.1
+    assert weights(r, 4, risen, "exact", "ratio-mean")[0] < 0
+    r = tensor([1.0] * 6 + [0.0] * 2)
+    log_ratios = tensor([-0.7] + [0.3] * 7)
+    assert weights(r, 4, log_ratios, "exact", "mean")[0] < -0.1
+    assert weights(r, 4, log_ratios, "normalized")[0] >= 0

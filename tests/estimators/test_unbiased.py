@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from maxk.estimators import advantages, max_at_k, subset_max, weights
+from maxk.estimators.gradient import Baseline, Order
 
 ANSWERS, N = 4, 5
 REWARDS = torch.tensor([0.0, 0.3, 0.3, 1.0], dtype=torch.float64)
@@ -113,6 +114,33 @@ def test_the_bias_of_the_first_order_weights_vanishes_with_the_square_of_the_dri
     assert bias[0] > 1e-3
     assert bias[0] / bias[1] > 50
     assert bias[1] / bias[2] > 80
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_the_bias_of_normalized_weights_falls_with_the_number_of_samples(k):
+    """They are quotients, so unbiased for no n; at ratio 1 their direction is the gradient's."""
+    due = true_gradient(k)
+
+    def angle(
+        n: int, drift: torch.Tensor, order: Order = "normalized", baseline: Baseline = "none"
+    ) -> float:
+        """1 - cosine of the expected step to the gradient, all draws of n visited."""
+        draws = torch.tensor(list(itertools.product(range(ANSWERS), repeat=n)))
+        moved = (LOGITS.log_softmax(-1) - (LOGITS - drift).log_softmax(-1))[draws]
+        w = weights(REWARDS[draws], k, moved, order, baseline)
+        chance = (LOGITS - drift).softmax(-1)[draws].prod(-1)
+        scores = torch.eye(ANSWERS, dtype=torch.float64) - LOGITS.softmax(-1)
+        got = torch.einsum("d,dn,dna->a", chance, w, scores[draws])
+        return float(1 - got @ due / (got.norm() * due.norm()))
+
+    assert angle(5, torch.zeros_like(DRIFT)) < 1e-9
+    first, *between, last = [angle(n, DRIFT) for n in range(k + 1, k + 5)]
+    assert first > between[0] > between[1] > last > 0
+    assert last < 0.5 * first
+    # The mean baseline does not get better with n.
+    few, many = (angle(n, DRIFT, "exact", "mean") for n in (k + 1, k + 4))
+    assert few == pytest.approx(many)
+    assert last < 0.8 * many
 
 
 def test_first_order_weights_are_exact_for_k_of_one():

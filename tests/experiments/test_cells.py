@@ -34,11 +34,13 @@ def test_a_cell_is_a_configuration_that_trl_takes(name):
     assert args.steps_per_generation == args.gradient_accumulation_steps
 
 
-def test_the_methods_of_a_kind_differ_in_nothing_else():
+def test_the_methods_of_a_kind_differ_in_nothing_of_trl_and_the_data():
     made = cells()
     for kind in ("mbpp", "leetcode", "paper"):
         of_kind = [made[f"{kind}-{method}"] for method in METHODS]
-        assert [cell["method"] for cell in of_kind] == [{"name": m, "k": 4} for m in METHODS]
+        own = {"off-policy-normalized": {"trust_region": "token"}}  # the one that differs in more
+        due = [{"name": method, "k": 4} | own.get(method, {}) for method in METHODS]
+        assert [cell["method"] for cell in of_kind] == due
         assert all(cell["trl"] == of_kind[0]["trl"] for cell in of_kind)
         assert all(cell["data"] == of_kind[0]["data"] for cell in of_kind)
 

@@ -224,7 +224,7 @@ def test_stale_ratios_and_wrong_groups_would_be_noticed(tmp_path):
 
 
 @pytest.mark.parametrize("split", [{}, SPLIT], ids=["whole groups", "split groups"])
-@pytest.mark.parametrize("method", ["off-policy-exact", "off-policy"])
+@pytest.mark.parametrize("method", [m for m in METHODS if METHODS[m].off_policy])
 def test_the_gradient_is_that_of_weighted_reinforce(tmp_path, method, split):
     """Three steps of plain SGD on a batch: the change of the parameters is lr times the gradient.
 

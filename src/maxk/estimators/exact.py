@@ -115,6 +115,19 @@ def inside_and_outside(c: Coins, rewards: Row, k: int) -> tuple[Row, Row]:
     return c.scaled(c.heads * with_i), c.scaled(c.tails * without_i + best_below)
 
 
+def normalized(c: Coins, rewards: Row, k: int) -> Row:
+    """d/dl_i of S_k(r) / S_k(1), the expected best of the heads, given that there are k.
+
+    It is the chance that i is among them, times how much better the best is then. Measured from
+    that expectation, a reward is what it adds, and the weights sum to 0.
+    """
+    shares = best_shares(c, k)
+    chance = shares.sum(-1, keepdim=True)
+    best = (shares * rewards).sum(-1, keepdim=True) / chance
+    (others,) = meet(c, rewards - best, [slice(1, None)])
+    return c.heads * others / chance
+
+
 def meet(c: Coins, rewards: Row, parts: list[slice]) -> list[Row]:
     """For every sample, sum over the heads below it and above it of chance times best reward.
 

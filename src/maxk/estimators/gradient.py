@@ -17,7 +17,7 @@ from maxk.estimators import exact, subsets
 from maxk.estimators.checks import check_k
 from maxk.estimators.tensors import check_finite, check_log_ratios, check_rewards, result_dtype
 
-Order = Literal["on-policy", "first", "exact"]
+Order = Literal["on-policy", "first", "exact", "normalized"]
 Baseline = Literal["none", "mean", "zscore", "loo", "loo-1", "ratio-mean"]
 
 ORDERS: tuple[Order, ...] = get_args(Order)
@@ -38,6 +38,10 @@ def weights(
       "on-policy"  w_i = dS_k/dl_i at rho = 1 (paper eq. 8-9), O(n log n); takes no log_ratios.
       "first"      to first order in rho - 1 (paper section 3.3), O(n log n); biased off-policy.
       "exact"      at the actual rho (paper eq. 10), O(nk); without log_ratios it is "on-policy".
+      "normalized" the gradient of S_k(r, rho) / S_k(1, rho) at the actual rho, O(nk): subsets count
+                   in proportion to their ratios and no more. Biased, but by less the larger n is;
+                   bounded whatever the ratios are, and never of the wrong sign for the best or the
+                   worst sample. Sums to 0 without a baseline, and takes none. k < n.
 
     baseline: what is subtracted to reduce variance.
       "none"    nothing. Unbiased.
@@ -69,6 +73,8 @@ def weights(
         )
     r = check_rewards(rewards)
     k = check_k(k, r.shape[-1])
+    if order == "normalized":
+        check_normalized(baseline, k, r.shape[-1])
     check_baseline(baseline, k, r.shape[-1])
     log_rho = None if log_ratios is None else check_log_ratios(log_ratios, rewards)
     with torch.no_grad():
@@ -131,7 +137,7 @@ def group_weights(
     """`weights` of checked float64 arguments."""
     r, position = r.sort(dim=-1)
     if log_ratios is None:
-        w = on_policy_weights(r, k, baseline)
+        w = on_policy_weights(r, k, "mean" if order == "normalized" else baseline)
     else:
         w = OFF_POLICY[order](r, log_ratios.gather(-1, position), k, baseline)
     return unsort(w, position)
@@ -149,6 +155,20 @@ def check_baseline(baseline: str, k: int, n: int) -> None:
         raise ValueError(
             'baseline="loo-1" with k=1 asks for the best of no samples; use k >= 2 or '
             'baseline="loo"'
+        )
+
+
+def check_normalized(baseline: str, k: int, n: int) -> None:
+    """ValueError where normalized weights are asked for something that they are not."""
+    if baseline != "none":
+        raise ValueError(
+            f'baseline={baseline!r} with order="normalized": its weights are centred without one; '
+            'leave it out, or use order="exact"'
+        )
+    if k == n:
+        raise ValueError(
+            f'order="normalized" with k={k} equal to n={n}: there is one subset, and no sample '
+            f'makes it better than it is; use k < n (k <= {n - 1}) or order="exact"'
         )
 
 
@@ -181,6 +201,10 @@ def exact_weights(rewards: Tensor, log_ratios: Tensor, k: int, baseline: str) ->
     return in_proportion(w, log_ratios) if baseline == "ratio-mean" else against(baseline, w)
 
 
+def normalized_weights(rewards: Tensor, log_ratios: Tensor, k: int, _: str) -> Tensor:
+    return exact.normalized(exact.coins(log_ratios, k), rewards, k)
+
+
 def leave_one_out(w: Tensor, log_ratios: Tensor, without: Tensor, k: int) -> Tensor:
     """w_i - rho_i k/(n-k) (S_k over the subsets without i), which is rho_i k/n S_k(others)."""
     return w - log_ratios.exp() * (k / (w.shape[-1] - k)) * without
@@ -191,7 +215,11 @@ def in_proportion(w: Tensor, log_ratios: Tensor) -> Tensor:
     return w - log_ratios.softmax(-1) * w.sum(-1, keepdim=True)
 
 
-OFF_POLICY = {"first": first_order_weights, "exact": exact_weights}
+OFF_POLICY = {
+    "first": first_order_weights,
+    "exact": exact_weights,
+    "normalized": normalized_weights,
+}
 
 
 def against(baseline: str, w: Tensor) -> Tensor:

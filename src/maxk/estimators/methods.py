@@ -134,6 +134,11 @@ def off_policy_exact(r: Tensor, k: int, log_ratios: Tensor | None) -> Tensor:
     return group_weights(r, k, log_ratios, "exact", "mean")
 
 
+def off_policy_normalized(r: Tensor, k: int, log_ratios: Tensor | None) -> Tensor:
+    """Exact weights of the self-normalised estimate of max@k: S_k(r, rho) / S_k(1, rho)."""
+    return group_weights(r, k, log_ratios, "normalized", "none")
+
+
 @dataclass(frozen=True)
 class Method:
     """What a method needs to know beside the rewards."""
@@ -161,6 +166,9 @@ METHODS: dict[str, Method] = {
     ),
     "off-policy-exact": Method(
         off_policy_exact, uses_k=True, off_policy=True, needs_k_below_n=True
+    ),
+    "off-policy-normalized": Method(
+        off_policy_normalized, uses_k=True, off_policy=True, needs_k_below_n=True
     ),
 }
 
