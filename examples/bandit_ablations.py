@@ -85,11 +85,11 @@ def ratios() -> tuple[list[str], list[list[str]]]:
 
 
 def trust() -> tuple[list[str], list[list[str]]]:
-    """Trust regions for the off-policy weights, centred"""
+    """Trust regions for centred weights; on-policy: without ratios"""
     bounds = [None, 2.0, 1.0, 0.5, 0.2]
     rows = []
     for updates in (3, 8):
-        for order in ("first", "exact", "normalized"):
+        for order in ("on-policy", "first", "exact", "normalized"):
             baseline = "none" if order == "normalized" else "mean"
             ways = {
                 **{
@@ -105,6 +105,7 @@ def trust() -> tuple[list[str], list[list[str]]]:
             rows += [
                 [str(updates), order, way, *outcome(replace(run, updates=updates))]
                 for way, run in ways.items()
+                if order != "on-policy" or "clamp" not in way
             ]
     return ["updates", "order", "trust region", *HEAD], rows
 
