@@ -258,6 +258,10 @@ def trust_region(
     """
     if not epsilon > 0:
         raise ValueError(f"epsilon={epsilon} must be above 0")
-    drift = log_ratios.detach().expm1()
-    moved = ((advantages > 0) & (drift > epsilon)) | ((advantages < 0) & (drift < -epsilon))
-    return torch.where(moved, 0.0, advantages)
+    return torch.where(moved(advantages, log_ratios.detach(), epsilon, epsilon), 0.0, advantages)
+
+
+def moved(advantages: Tensor, log_ratios: Tensor, low: float, high: float) -> Tensor:
+    """Where rho is above 1 + high and pushed up, or below 1 - low and pushed down."""
+    drift = log_ratios.expm1()
+    return ((advantages > 0) & (drift > high)) | ((advantages < 0) & (drift < -low))

@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from maxk.estimators.methods import moved
+
 START = "start_per_token_logps"  # of the policy that sampled, as the training model computes them
 PER_COMPLETION = ("row", "advantages", "log_ratio", "clamped", "gated", "effective")
 
@@ -24,13 +26,11 @@ def log_ratio(batch: dict[str, Any], now: Tensor) -> Tensor:
 def old_logps(batch: dict[str, Any], now: Tensor, low: float, high: float) -> Tensor:
     """Old log-probabilities with which TRL drops the tokens that have moved enough, and no others.
 
-    A token has, if it is pushed up and its ratio is above 1 + high, or down and below 1 - low.
     There TRL's ratio is the token's own, and clipped: no gradient. Elsewhere it is 1.
     """
-    drift = (now - batch[START]).float().expm1()
-    pushed = batch["advantages"][:, None]
-    moved = ((pushed > 0) & (drift > high)) | ((pushed < 0) & (drift < -low))
-    return torch.where(moved, batch[START], now)
+    log_ratios = (now - batch[START]).float()
+    gone = moved(batch["advantages"][:, None], log_ratios, low, high)
+    return torch.where(gone, batch[START], now)
 
 
 def rows_of(inputs: dict[str, Any], rows: Tensor) -> dict[str, Any]:
