@@ -139,7 +139,7 @@ def main() -> None:
             curves[method, updates] = [max_at(k, logits, rewards) for k in KS]
             row += [interval(max_at(k, logits, rewards)) for k in (1, 128)]
         rows.append([*row, f"{entropy(logits).mean():.2f}"])
-        print(f"  {method:18s} max@1 {row[3]}   max@128 {row[4]}   (3 updates a batch)", flush=True)
+        print(f"  {method:22s} max@1 {row[3]}   max@128 {row[4]}   (3 updates a batch)", flush=True)
 
     head = ["method", "max@1, 1 update", "max@128, 1 update", "max@1, 3 updates"]
     table = markdown([*head, "max@128, 3 updates", "entropy, 3 updates"], rows)

@@ -115,7 +115,7 @@ TRIES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # method, its 
     "raised-50-k1": ("raised-50", K1, {}),
     # The third round. The second: in the later updates of a batch the off-policy methods have
     # little left of what the samples said. Their trust region drops most completions, the long ones
-    # first, and with the mean as baseline a fifth of the weights have the wrong sign.
+    # first, and with the mean as baseline a fifth of the weights have turned their sign.
     "off-policy-token-slow": ("off-policy", TOKEN, SLOW),
     "off-policy-exact-token-slow": ("off-policy-exact", TOKEN, SLOW),
     "normalized-slow": ("off-policy-normalized", {}, SLOW),
