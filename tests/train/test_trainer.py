@@ -258,7 +258,8 @@ def test_the_gradient_is_that_of_weighted_reinforce(tmp_path, method, split):
 
 @pytest.mark.parametrize("rows", [4, 2], ids=["whole groups", "split groups"])
 @pytest.mark.parametrize("skip", [False, True])
-def test_a_trust_region_of_tokens_drops_those_that_moved_and_no_others(tmp_path, rows, skip):
+@pytest.mark.parametrize("share", [False, True], ids=["prompts read", "prompts shared"])
+def test_a_trust_region_of_tokens_drops_those_that_moved_and_no_others(tmp_path, rows, skip, share):
     """As above, with the bound on each token: the gradient is that of the tokens within it."""
     low, high = 0.01, 0.02
     trainer = train(
@@ -273,6 +274,7 @@ def test_a_trust_region_of_tokens_drops_those_that_moved_and_no_others(tmp_path,
         learning_rate=2.0,
         max_grad_norm=0.0,
         skip_silent=skip,
+        share_prompts=share,
         per_device_train_batch_size=rows,
         gradient_accumulation_steps=16 // rows,
     )
