@@ -14,7 +14,7 @@ from experiments.grid.results import pack
 
 _PASSED_ON = (
     *("later", "work", "results", "have", "data_dir", "model", "engine", "n", "limit"),
-    *("judges", "tag", "note", "grid", "profile"),
+    *("max_tokens", "judges", "tag", "note", "grid", "profile"),
 )
 _POLL, _PACK = 0.5, 10.0  # seconds
 

@@ -78,7 +78,8 @@ SMALL = {"beta": 0.0, "skip_silent": True} | SLOW
 EPOCHS = {"num_train_epochs": 2}
 KL = {"beta": 0.02, "skip_silent": False}
 SIXTEEN = {"num_generations": 16, "num_train_epochs": 1}  # as many completions as 2 epochs of 8
-K1, K2, K7, K8 = ({"k": k} for k in (1, 2, 7, 8))  # 4 is what cells have
+THIRTY_TWO = {"num_generations": 32, "num_train_epochs": 0.5}
+K1, K2, K7, K8, K16 = ({"k": k} for k in (1, 2, 7, 8, 16))  # 4 is what cells have
 TOKEN, FREE = ({"trust_region": region} for region in ("token", "none"))
 OPEN: dict[str, Any] = {"clamp_delta": float("inf")}
 TRIES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # method, its options, TRL's
@@ -125,8 +126,15 @@ TRIES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # method, its 
     "normalized-token": ("off-policy-normalized", TOKEN, {}),
     "normalized-token-k2-slow": ("off-policy-normalized", TOKEN | K2, SLOW),
     "normalized-token-slow-n16": ("off-policy-normalized", TOKEN | K8, SLOW | SIXTEEN),
+    # The fourth round. The third: every off-policy method is better at k = 128 with the region of
+    # completions than with that of tokens. So: the region without the ratios, and larger groups.
+    "grpo-region-slow": ("grpo-region", {}, SLOW),
+    "centered-region-slow": ("centered-region", {}, SLOW),
+    "centered-region-slow-n16": ("centered-region", K8, SLOW | SIXTEEN),
+    "normalized-slow-n16": ("off-policy-normalized", K8, SLOW | SIXTEEN),
+    "bon-centered-slow-n32": ("bon-centered", K16, SLOW | THIRTY_TWO),
 }
-DRIFT = {"num_iterations": 8, "learning_rate": 2e-5}
+DRIFT = {"num_iterations": 8, **FAST}
 
 
 def cell(

@@ -69,6 +69,10 @@ class Grid:
         """The first so many problems of each set."""
         return replace(self, sets={k: replace(s, limit=problems) for k, s in self.sets.items()})
 
+    def up_to(self, tokens: int) -> "Grid":
+        """With longer or shorter completions to measure by; training has its own limit."""
+        return replace(self, settings=replace(self.settings, max_tokens=tokens))
+
 
 def read_grid(file: Path = HERE / "grid.toml") -> Grid:
     given = tomllib.loads(file.read_text())

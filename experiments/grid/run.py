@@ -84,6 +84,7 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="cells at a time, a process each")
     parser.add_argument("--engine-option", nargs=2, action="append", default=[], metavar="X")
     parser.add_argument("--n", type=int, help="samples of a problem; default: as grid.toml says")
+    parser.add_argument("--max-tokens", type=int, help="of a completion that is measured")
     parser.add_argument("--sets", nargs="+", help="evaluation sets; default: those of the cell")
     parser.add_argument("--limit", type=int, help="the first so many problems of each set")
     parser.add_argument("--judges", type=int, help="programs judged at once; default: 2 per core")
@@ -103,7 +104,8 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     cut = words.index("--") if "--" in words else len(words)
     parsed = parser.parse_args(words[:cut])
     parsed.overrides = tuple(words[cut + 1 :])
-    if parsed.overrides and not (parsed.tag or parsed.smoke or parsed.beside):
+    other = bool(parsed.overrides) or parsed.max_tokens is not None
+    if other and not (parsed.tag or parsed.smoke or parsed.beside):
         parser.error("cells with other keys need a --tag, or their results would be mixed up")
     if parsed.jobs > 1 and parsed.engine == "vllm":
         parser.error("--jobs is for --engine transformers: one vLLM serves all cells")
@@ -122,7 +124,8 @@ class Runner:
     def __init__(self, given: argparse.Namespace) -> None:
         self.given, self.begun = given, time.monotonic()
         grid = read_grid(given.grid)
-        self.grid = grid if given.limit is None else grid.limited(given.limit)
+        grid = grid if given.limit is None else grid.limited(given.limit)
+        self.grid = grid if given.max_tokens is None else grid.up_to(given.max_tokens)
         self.n: int = given.n or self.grid.n
         self.asked = [
             (name, seed)

@@ -10,19 +10,17 @@ method with several seeds counts with its mean over them, problem by problem.
 import argparse
 import re
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
+from experiments.grid.costs import drift_by_iteration, profile, sampling_profile
+from experiments.grid.data import Data, metric_mean, pipes
 from experiments.grid.make_cells import METHODS, TRIES
 from experiments.grid.plan import BASE, HERE
-from experiments.grid.results import Result, read_results, unpack
-from maxk.evaluate import Difference, differences, ranked, scores
+from experiments.grid.results import unpack
+from maxk.evaluate import Difference, differences, ranked
 from maxk.evaluate.paper import tables as paper_tables
 from maxk.evaluate.samples import Metric
 from maxk.evaluate.tables import SIGNIFICANT, Table, markdown
@@ -32,49 +30,6 @@ OURS = ("bon-centered", "off-policy-exact", "off-policy-normalized")
 KS = (1, 2, 4, 8, 16, 32, 64, 128)
 Column = tuple[str, Metric, int]  # set, metric, k
 ENTROPY_EDGES = np.arange(0, 1.15, 0.1)  # of the shares; the last has what is above too
-
-
-class Data:
-    """All results, by cell and set."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.cells: dict[str, list[Result]] = defaultdict(list)
-        for result in read_results(folder):
-            self.cells[result.about["cell"] + result.about["tag"]].append(result)
-
-    @cached_property
-    def rows(self) -> dict[str, dict[str, list[dict[str, Any]]]]:
-        """By result and set."""
-        found: dict[str, dict[str, list[dict[str, Any]]]] = {}
-        for results in self.cells.values():
-            for result in results:
-                by_set: dict[str, list[dict[str, Any]]] = defaultdict(list)
-                for row in pq.read_table(self.folder / f"{result.name}.parquet").to_pylist():
-                    by_set[row["set"]].append(row)
-                found[result.name] = by_set
-        return found
-
-    def results(self, cell: str, name: str, k: int = 1) -> list[Result]:
-        """Those of a cell that are measured on a set with at least k samples."""
-        return [r for r in self.cells.get(cell, []) if name in r.sets and r.sets[name]["n"] >= k]
-
-    def has(self, cell: str, name: str, k: int = 1) -> bool:
-        return bool(self.results(cell, name, k))
-
-    def scores(self, cell: str, name: str, ks: Sequence[int], metric: Metric) -> np.ndarray:
-        """[problems, ks], the mean over seeds; problems by id."""
-        each = []
-        for result in self.results(cell, name, max(ks)):
-            rows = sorted(self.rows[result.name][name], key=lambda row: row["problem"])
-            each.append(scores([row["reward"] for row in rows], ks, metric))
-        return np.mean(each, axis=0)
-
-    def entropies(self, cell: str, name: str) -> np.ndarray:
-        """Of completions, where they were computed."""
-        rows = [r for each in self.results(cell, name) for r in self.rows[each.name][name]]
-        values = np.concatenate([np.asarray(row["entropy"], float) for row in rows])
-        return values[~np.isnan(values)]
 
 
 def across(data: Data, cells: dict[str, str], columns: Sequence[Column], caption: str) -> str:
@@ -142,6 +97,34 @@ def paired(data: Data, kind: str) -> str:
     head = ["", "entropy of a token on mbpp"]
     head += [f"max@{k} over {other}" for other in others for k in COMPARED]
     return pipes(head, lines) if len(lines) > 1 else ""
+
+
+def cut_off(data: Data, kind: str) -> str:
+    """How many completions end at the limit of tokens, and what that does to HumanEval."""
+    sets, split = [name for name in SETS if name != "mbpp-plus"], "humaneval"
+    rows = {
+        row: cell
+        for row, cell in methods(kind).items()
+        if all(data.has(cell, name, max(KS)) for name in sets)
+    }
+    if len(rows) < 2:
+        return ""
+    trained = [data.cut_off(cell, split) for row, cell in rows.items() if row != "base"]
+    often = np.max(trained, axis=0) > 0.5
+    lines = []
+    for row, cell in rows.items():
+        shares = [f"{100 * data.cut_off(cell, name).mean():.0f} %" for name in sets]
+        found = data.scores(cell, split, (1, 128), "max")
+        parts = [found[which].mean(axis=0) for which in (~often, often)]
+        lines.append([row, *shares, *(float(x) for part in parts for x in part)])
+    counts = {"rarely": int((~often).sum()), "often": int(often.sum())}
+    head = ["", *(f"cut off on {name}" for name in sets)]
+    head += [
+        f"max@{k} on the {count} problems of {split} {how} cut off"
+        for how, count in counts.items()
+        for k in (1, 128)
+    ]
+    return pipes(head, lines)
 
 
 def beside_paper(number: str, ours: str) -> str:
@@ -251,80 +234,10 @@ DRIFT = (
 )
 
 
-def drift_table(data: Data) -> str:
-    rows = {"base": BASE, **{name: f"drift-{name}" for name in DRIFT}}
+def drift_table(data: Data, tag: str = "", rate: str = "5e-6") -> str:
+    rows = {"base": BASE, **{name: f"drift-{name}{tag}" for name in DRIFT}}
     columns: list[Column] = [(name, "max", k) for name in ("mbpp", "humaneval") for k in (1, 128)]
-    return across(data, rows, columns, "8 updates a batch, learning rate 2e-5")
-
-
-def drift_by_iteration(data: Data) -> str:
-    """How far completions are from the policy that sampled them, by PPO iteration."""
-    kinds = [name for name in data.cells if data.cells[name][0].about["train"] is not None]
-    lines = []
-    for cell in sorted(kinds):
-        logged = [result.about["train"]["metrics"] for result in data.cells[cell]]
-        iterations = sum(f"drift/iteration_{i}/mean" in logged[0] for i in range(1, 20))
-        if not iterations:
-            continue
-        cells = [metric_mean(logged, f"drift/iteration_{i + 1}/mean") for i in range(iterations)]
-        extra = [metric_mean(logged, f"ratio/{name}") for name in ("effective", "gated", "clamped")]
-        lines.append([cell, *(cells + [None] * 8)[:8], *extra])
-    if not lines:
-        return ""
-    head = ["cell", *(f"iteration {i}" for i in range(1, 9)), "effective", "gated", "clamped"]
-    return pipes(head, lines)
-
-
-def metric_mean(logged: list[dict[str, list[Any]]], key: str) -> float | None:
-    values = [x for each in logged for x in each.get(key, []) if x is not None]
-    return float(np.mean(values)) if values else None
-
-
-def profile(data: Data) -> str:
-    """Where the seconds of training went, and how busy the GPU was."""
-    lines = []
-    parts = ("sampling", "loading", "verifying", "pre-pass", "update")
-    for cell in sorted(data.cells):
-        for result in data.cells[cell]:
-            trained = result.about["train"]
-            stages = [s for s in result.about["stages"] if s["stage"] == "train"]
-            if trained is None or not stages:
-                continue
-            metrics = trained["metrics"]
-            spent = [sum(x or 0 for x in metrics.get(f"seconds/{part}", [])) for part in parts]
-            whole = sum(spent) or 1.0
-            busy = [s["gpu"]["busy_percent"] for s in stages if s["gpu"]]
-            wall = sum(s["seconds"] for s in stages)
-            steps = len(metrics.get("step", []))
-            shares = [f"{100 * each / whole:.1f} %" for each in spent]
-            gpu = f"{np.mean(busy):.0f} %" if busy else None
-            lines.append([result.name, steps, f"{wall:.0f}", *shares, gpu])
-    head = ["cell", "steps", "seconds", *parts, "GPU busy"]
-    return pipes(head, lines) if lines else ""
-
-
-def sampling_profile(data: Data) -> str:
-    """Tokens a second in evaluation, what was waited for judging, and how busy the GPU was."""
-    lines = []
-    for cell in sorted(data.cells):
-        for result in data.cells[cell]:
-            for stage in result.about["stages"]:
-                name = stage["stage"]
-                if not name.startswith("sample ") or not stage.get("tokens"):
-                    continue
-                waited = stage.get("waited_for_judges")
-                lines.append(
-                    [
-                        *(result.name, name.removeprefix("sample "), stage["new"]),
-                        f"{stage['tokens'] / 1e6:.2f} M",
-                        f"{stage['seconds']:.0f}",
-                        f"{stage['tokens'] / max(stage['seconds'], 1e-9):,.0f}",
-                        None if waited is None else f"{waited:.1f}",
-                        f"{stage['gpu']['busy_percent']:.0f} %" if stage["gpu"] else None,
-                    ]
-                )
-    head = ["cell", "set", "completions", "tokens", "seconds", "tokens/s", "waited for judges"]
-    return pipes([*head, "GPU busy"], lines) if lines else ""
+    return across(data, rows, columns, f"8 updates a batch, learning rate {rate}")
 
 
 def goal(data: Data) -> str:
@@ -400,18 +313,6 @@ def figure2(data: Data) -> str:
     )
 
 
-def pipes(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
-    """A Markdown table of anything."""
-
-    def text(value: Any) -> str:
-        if value is None:
-            return ""
-        return f"{value:.3f}" if isinstance(value, float) else str(value)
-
-    rows = [list(head), ["--"] * len(head), *([text(v) for v in line] for line in lines)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
 def blocks() -> dict[str, Callable[[Data], str]]:
     """Every table by name."""
     made: dict[str, Callable[[Data], str]] = {
@@ -420,12 +321,14 @@ def blocks() -> dict[str, Callable[[Data], str]]:
         "main-1": lambda data: beside_paper("3", main_table(data, "mbpp", "max", 1)),
         "main-256": lambda data: main_table(data, "mbpp", "max", 256),
         "paired": lambda data: paired(data, "mbpp"),
+        "cut-off": lambda data: cut_off(data, "mbpp"),
         "table1": lambda data: beside_paper("1", table1(data)),
         "table4": lambda data: beside_paper("4", table4(data)),
         "k": k_table,
         "shown": shown_table,
         "tries": tries,
         "drift": drift_table,
+        "drift-fast": lambda data: drift_table(data, "-fast", "2e-5"),
         "drift-by-iteration": drift_by_iteration,
         "figure1": figure1,
         "figure2": figure2,

@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from maxk.estimators.methods import METHODS, Method, bon_loo, on_policy, pass_at_k
+from maxk.estimators.methods import METHODS, Method, bon_loo, grpo, on_policy, pass_at_k
 
 
 def levels(r: Tensor, k: int) -> Tensor:
@@ -51,6 +51,15 @@ def raised(r: Tensor, k: int, share: float) -> Tensor:
     return centered - share * (k / n - others)
 
 
+def within_region(r: Tensor, k: int, log_ratios: Tensor | None, method: Callable) -> Tensor:
+    """A method's weights as they are, whatever the ratios.
+
+    Registered as off-policy, it has the trust region of those methods in place of PPO's clip: what
+    has moved too far as a whole is left out. So it tells the region from the ratios.
+    """
+    return method(r, k)
+
+
 def of_power(r: Tensor, k: int, power: int, method: Callable[[Tensor, int], Tensor]) -> Tensor:
     """A method for the reward to a power: what lacks a test is worth less."""
     return method(r**power, k)
@@ -80,3 +89,7 @@ def register() -> None:
     }
     for name, function in functions.items():
         METHODS[name] = Method(function, uses_k=True)
+    regions = {"grpo-region": lambda r, k: grpo(r), "centered-region": centered}
+    for name, method in regions.items():
+        function = partial(within_region, method=method)
+        METHODS[name] = Method(function, uses_k=True, off_policy=True)

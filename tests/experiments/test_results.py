@@ -2,6 +2,7 @@
 
 import json
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from experiments.grid.data import Data
 from experiments.grid.plan import costs_of, read_grid
 from experiments.grid.results import (
     ENOUGH,
@@ -19,7 +21,7 @@ from experiments.grid.results import (
     read_results,
     unpack,
 )
-from experiments.grid.tables import Data, blocks, fill
+from experiments.grid.tables import blocks, fill
 from maxk.evaluate.stored import read_run
 from maxk.records import CallTest, Problem, Status, StdinTest, TestResult, Verdict
 from maxk.runs import Run
@@ -30,7 +32,13 @@ ABOUT = {"cell": "mbpp-grpo", "seed": 0, "tag": "", "environment": {"gpus": ["H"
 N = 4
 
 
-def write_set(folder: Path, name: str, rewards: np.ndarray, judged: bool = True) -> Run:
+def write_set(
+    folder: Path,
+    name: str,
+    rewards: np.ndarray,
+    judged: bool = True,
+    cut_off: Callable[[int, int], bool] = lambda problem, sample: sample % 2 == 0,
+) -> Run:
     """A sampling run with these rewards, thirds of three tests."""
     config = {"model": "m", "n": rewards.shape[1], "data": {"name": name, "split": "test"}}
     config["settings"] = {"temperature": 1.0, "top_p": 1.0, "seed": 0}
@@ -41,7 +49,7 @@ def write_set(folder: Path, name: str, rewards: np.ndarray, judged: bool = True)
     done, verdicts = [], []
     for (i, sample), reward in np.ndenumerate(rewards):
         problem = f"{name}/{i}"
-        finish = "stop" if sample % 2 else "length"
+        finish = "length" if cut_off(i, sample) else "stop"
         done.append(Completion(problem, sample, f"text {sample}", 7 + sample, finish, None, 0.5))
         fates = [Status.PASSED] * round(3 * reward) + [Status.TIMEOUT] * (3 - round(3 * reward))
         verdict = Verdict(tuple(TestResult(fate, "", 0.0) for fate in fates), "A")
@@ -272,6 +280,30 @@ def test_methods_are_compared_over_all_problems_that_have_samples_of_their_own(t
         "grpo": ["+0.000", "+0.000", "+0.000", "", "", ""],
         "off-policy": ["+0.250"] * 6,  # one of four sets
     }
+
+
+def test_problems_whose_completions_are_cut_off_are_told_apart(tmp_path):
+    sets = ["mbpp", "humaneval", "leetcode", "code-contests"]
+    first = np.zeros((4, 128))
+    first[0] = 1.0
+    cut: dict[str, Callable[[int, int], bool]] = {
+        "base": lambda problem, sample: True,  # the split is by what training has made of it
+        "mbpp-grpo": lambda problem, sample: problem == 0 and sample < 96,
+        "mbpp-off-policy": lambda problem, sample: problem == 1 and sample < 32,
+    }
+    for cell, which in cut.items():
+        folder = tmp_path / "work" / f"{cell}-s0"
+        for name in sets:
+            write_set(folder, name, first, cut_off=which)
+        collect(folder, tmp_path / "out", {**ABOUT, "cell": cell}, sets)
+    made = blocks()["cut-off"](Data(tmp_path / "out")).splitlines()
+    assert "max@1 on the 3 problems of humaneval rarely cut off" in made[0]
+    rest = "0.000 | 0.000 | 1.000 | 1.000 |"
+    assert made[2:] == [
+        f"| base | 100 % | 100 % | 100 % | 100 % | {rest}",
+        f"| grpo | 19 % | 19 % | 19 % | 19 % | {rest}",
+        f"| off-policy | 6 % | 6 % | 6 % | 6 % | {rest}",
+    ]
 
 
 def test_tries_are_compared_problem_by_problem_over_both_sets(tmp_path):

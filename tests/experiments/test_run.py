@@ -226,10 +226,19 @@ def test_seeds_train_apart_and_the_base_has_none(place):
     assert Cell(site, "mbpp-grpo", 4).folder != Cell(site, "mbpp-grpo", 3).folder
 
 
-def test_other_keys_need_a_name_of_their_own(capsys):
+@pytest.mark.parametrize("other", [["--", "--trl.beta", "0.5"], ["--max-tokens", "512"]])
+def test_other_keys_need_a_name_of_their_own(capsys, other):
     with pytest.raises(SystemExit):
-        grid_run.arguments(["mbpp-grpo", "--", "--trl.beta", "0.5"])
+        grid_run.arguments(["mbpp-grpo", *other])
     assert "need a --tag" in capsys.readouterr().err
+
+
+def test_completions_may_be_measured_to_another_length(place):
+    assert place.run("base", "--sets", "humaneval", "--max-tokens", "5") == 0
+    run = Run.open(place.out / "work" / "base-t-s0" / "sets" / "humaneval")
+    assert run.config["settings"]["max_tokens"] == 5
+    lengths = run.read("completions", ["tokens"])["tokens"].to_pylist()
+    assert max(lengths) == 5  # grid.toml has 12
 
 
 def test_what_there_is_to_do_can_be_asked(place, capsys):
@@ -311,7 +320,18 @@ def test_a_process_that_fails_is_tried_once_more_after_the_others(monkeypatch, t
 
 def test_a_process_is_told_all_that_its_cell_depends_on(monkeypatch):
     words = ["base", "--jobs", "3", "--n", "8", "--tag=-x", "--sets", "mbpp", "humaneval"]
-    words += ["--engine-option", "batch", "64", "--later", "60", "--", "--trl.beta", "0.5"]
+    words += [
+        "--max-tokens",
+        "9",
+        "--engine-option",
+        "batch",
+        "64",
+        "--later",
+        "60",
+        "--",
+        "--trl.beta",
+        "0.5",
+    ]
     given = grid_run.arguments(words)
     again = grid_run.arguments(grid_crew.command_of(given, "mbpp-grpo", 4, 100.0)[3:])
     assert (again.cells, again.seeds, again.budget, again.beside) == (["mbpp-grpo"], [4], 100.0, 2)

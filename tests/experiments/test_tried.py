@@ -5,7 +5,7 @@ import torch
 
 from experiments.pocket.tried import all_k, levels, raised, register, top
 from maxk.estimators import weights
-from maxk.estimators.methods import METHODS, advantages, pass_at_k
+from maxk.estimators.methods import METHODS, Method, advantages, pass_at_k
 from tests.estimators.test_unbiased import (
     DRAWS,
     DRIFT,
@@ -58,17 +58,33 @@ def test_a_raised_baseline_pushes_down_what_is_not_the_best():
     assert torch.allclose(raised(passed, 2, 1.0), wanted)
 
 
-def test_they_can_be_trained_with_by_name(monkeypatch):
-    monkeypatch.setattr("maxk.estimators.methods.METHODS", METHODS.copy())
-    monkeypatch.setattr("experiments.pocket.tried.METHODS", METHODS.copy())
-    from experiments.pocket import tried
-
-    monkeypatch.setattr("maxk.estimators.methods.METHODS", tried.METHODS)
+@pytest.fixture
+def registered(monkeypatch) -> dict[str, Method]:
+    """The registry with them in it, for one test."""
+    made = METHODS.copy()
+    for place in ("maxk.estimators.methods", "experiments.pocket.tried"):
+        monkeypatch.setattr(f"{place}.METHODS", made)
     register()
+    return made
+
+
+def test_they_can_be_trained_with_by_name(registered, monkeypatch):
     rewards = torch.tensor([[0.0, 0.25, 0.5, 1.0]])
-    for name in tried.METHODS.keys() - METHODS.keys():
+    for name in registered.keys() - METHODS.keys():
         given = advantages(name, rewards, 2)
         assert given[0, 3] > given[0, 0], name
     monkeypatch.undo()
     with pytest.raises(ValueError, match="unknown"):
         advantages("levels", rewards, 2)
+
+
+@pytest.mark.parametrize(
+    ("region", "of"), [("grpo-region", "grpo"), ("centered-region", "bon-centered")]
+)
+def test_a_region_without_ratios_has_the_weights_of_its_method(registered, region, of):
+    rewards = torch.rand(20, 8, generator=torch.manual_seed(4))
+    moved = torch.randn(20, 8, generator=torch.manual_seed(5))
+    found = advantages(region, rewards, 4, moved)
+    assert torch.allclose(found, advantages(of, rewards, 4))
+    assert registered[region].off_policy  # by which the trainer gives it the region
+    assert not registered[of].off_policy

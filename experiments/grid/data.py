@@ -1,0 +1,82 @@
+"""All results of a folder, as the tables need them."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from experiments.grid.results import Result, read_results
+from maxk.evaluate import scores
+from maxk.evaluate.samples import Metric
+
+
+class Data:
+    """All results, by cell and set."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cells: dict[str, list[Result]] = defaultdict(list)
+        for result in read_results(folder):
+            self.cells[result.about["cell"] + result.about["tag"]].append(result)
+
+    @cached_property
+    def rows(self) -> dict[str, dict[str, list[dict[str, Any]]]]:
+        """By result and set."""
+        found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        for results in self.cells.values():
+            for result in results:
+                by_set: dict[str, list[dict[str, Any]]] = defaultdict(list)
+                for row in pq.read_table(self.folder / f"{result.name}.parquet").to_pylist():
+                    by_set[row["set"]].append(row)
+                found[result.name] = by_set
+        return found
+
+    def results(self, cell: str, name: str, k: int = 1) -> list[Result]:
+        """Those of a cell that are measured on a set with at least k samples."""
+        return [r for r in self.cells.get(cell, []) if name in r.sets and r.sets[name]["n"] >= k]
+
+    def has(self, cell: str, name: str, k: int = 1) -> bool:
+        return bool(self.results(cell, name, k))
+
+    def scores(self, cell: str, name: str, ks: Sequence[int], metric: Metric) -> np.ndarray:
+        """[problems, ks], the mean over seeds; problems by id."""
+        each = []
+        for result in self.results(cell, name, max(ks)):
+            rows = sorted(self.rows[result.name][name], key=lambda row: row["problem"])
+            each.append(scores([row["reward"] for row in rows], ks, metric))
+        return np.mean(each, axis=0)
+
+    def cut_off(self, cell: str, name: str) -> np.ndarray:
+        """[problems], the share of completions that the limit ended; problems by id."""
+        each = []
+        for result in self.results(cell, name):
+            rows = sorted(self.rows[result.name][name], key=lambda row: row["problem"])
+            each.append([1 - np.mean(row["stopped"]) for row in rows])
+        return np.mean(each, axis=0)
+
+    def entropies(self, cell: str, name: str) -> np.ndarray:
+        """Of completions, where they were computed."""
+        rows = [r for each in self.results(cell, name) for r in self.rows[each.name][name]]
+        values = np.concatenate([np.asarray(row["entropy"], float) for row in rows])
+        return values[~np.isnan(values)]
+
+
+def metric_mean(logged: list[dict[str, list[Any]]], key: str) -> float | None:
+    values = [x for each in logged for x in each.get(key, []) if x is not None]
+    return float(np.mean(values)) if values else None
+
+
+def pipes(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
+    """A Markdown table of anything."""
+
+    def text(value: Any) -> str:
+        if value is None:
+            return ""
+        return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+    rows = [list(head), ["--"] * len(head), *([text(v) for v in line] for line in lines)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
