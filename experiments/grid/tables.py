@@ -100,30 +100,45 @@ def paired(data: Data, kind: str) -> str:
 
 
 def cut_off(data: Data, kind: str) -> str:
-    """How many completions end at the limit of tokens, and what that does to HumanEval."""
-    sets, split = [name for name in SETS if name != "mbpp-plus"], "humaneval"
+    """How many completions end at the limit of tokens, and what is left without HumanEval's."""
+    sets, split, ks = [name for name in SETS if name != "mbpp-plus"], "humaneval", (1, 128)
     rows = {
         row: cell
         for row, cell in methods(kind).items()
         if all(data.has(cell, name, max(KS)) for name in sets)
     }
-    if len(rows) < 2:
+    if not {"base", "grpo"} <= rows.keys():
         return ""
     trained = [data.cut_off(cell, split) for row, cell in rows.items() if row != "base"]
     often = np.max(trained, axis=0) > 0.5
+    found = {
+        row: {name: data.scores(cell, name, ks, "max") for name in sets}
+        for row, cell in rows.items()
+    }
+    rest = {
+        row: np.concatenate([each[~often] if name == split else each for name, each in by.items()])
+        for row, by in found.items()
+    }
     lines = []
     for row, cell in rows.items():
         shares = [f"{100 * data.cut_off(cell, name).mean():.0f} %" for name in sets]
-        found = data.scores(cell, split, (1, 128), "max")
-        parts = [found[which].mean(axis=0) for which in (~often, often)]
-        lines.append([row, *shares, *(float(x) for part in parts for x in part)])
+        parts = [found[row][split][which].mean(axis=0) for which in (~often, often)]
+        gaps = [None] * len(ks) if row == "grpo" else differences(rest[row], rest["grpo"])
+        lines.append(
+            [
+                *(row, *shares),
+                *(float(x) for part in parts for x in part),
+                *(gap and with_interval(gap) for gap in gaps),
+            ]
+        )
     counts = {"rarely": int((~often).sum()), "often": int(often.sum())}
     head = ["", *(f"cut off on {name}" for name in sets)]
     head += [
         f"max@{k} on the {count} problems of {split} {how} cut off"
         for how, count in counts.items()
-        for k in (1, 128)
+        for k in ks
     ]
+    head += [f"max@{k} over grpo on the {len(rest['grpo'])} without the latter" for k in ks]
     return pipes(head, lines)
 
 

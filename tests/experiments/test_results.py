@@ -284,7 +284,7 @@ def test_methods_are_compared_over_all_problems_that_have_samples_of_their_own(t
 
 def test_problems_whose_completions_are_cut_off_are_told_apart(tmp_path):
     sets = ["mbpp", "humaneval", "leetcode", "code-contests"]
-    first = np.zeros((4, 128))
+    first, none = np.zeros((4, 128)), np.zeros((4, 128))
     first[0] = 1.0
     cut: dict[str, Callable[[int, int], bool]] = {
         "base": lambda problem, sample: True,  # the split is by what training has made of it
@@ -294,15 +294,17 @@ def test_problems_whose_completions_are_cut_off_are_told_apart(tmp_path):
     for cell, which in cut.items():
         folder = tmp_path / "work" / f"{cell}-s0"
         for name in sets:
-            write_set(folder, name, first, cut_off=which)
+            solved = cell == "mbpp-off-policy" or name != "humaneval"
+            write_set(folder, name, first if solved else none, cut_off=which)
         collect(folder, tmp_path / "out", {**ABOUT, "cell": cell}, sets)
     made = blocks()["cut-off"](Data(tmp_path / "out")).splitlines()
     assert "max@1 on the 3 problems of humaneval rarely cut off" in made[0]
-    rest = "0.000 | 0.000 | 1.000 | 1.000 |"
+    assert "max@128 over grpo on the 15 without the latter" in made[0]
+    same = "+0.000 (+0.000 to +0.000)"  # the one problem that differs is often cut off
     assert made[2:] == [
-        f"| base | 100 % | 100 % | 100 % | 100 % | {rest}",
-        f"| grpo | 19 % | 19 % | 19 % | 19 % | {rest}",
-        f"| off-policy | 6 % | 6 % | 6 % | 6 % | {rest}",
+        f"| base | 100 % | 100 % | 100 % | 100 % | {'0.000 | ' * 4}{same} | {same} |",
+        f"| grpo | 19 % | 19 % | 19 % | 19 % | {'0.000 | ' * 4} |  |",
+        f"| off-policy | 6 % | 6 % | 6 % | 6 % | 0.000 | 0.000 | 1.000 | 1.000 | {same} | {same} |",
     ]
 
 
