@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from experiments.grid.results import Result, read_results
+from experiments.grid.results import STATUSES, Result, read_results
 from maxk.evaluate import scores
 from maxk.evaluate.samples import Metric
 
@@ -57,6 +57,16 @@ class Data:
             rows = sorted(self.rows[result.name][name], key=lambda row: row["problem"])
             each.append([1 - np.mean(row["stopped"]) for row in rows])
         return np.mean(each, axis=0)
+
+    def unfinished(self, cell: str, name: str) -> tuple[float, float]:
+        """The share of completions that have ended and do not compile; the reward of the others."""
+        broken = STATUSES.index("did not compile")
+        rows = [r for each in self.results(cell, name) for r in self.rows[each.name][name]]
+        status, stopped, reward = (
+            np.array([row[key] for row in rows]) for key in ("status", "stopped", "reward")
+        )
+        bad = (status == broken) & stopped
+        return float(bad.mean()), float(reward[~bad].mean())
 
     def entropies(self, cell: str, name: str) -> np.ndarray:
         """Of completions, where they were computed."""

@@ -150,6 +150,18 @@ def cut_off(data: Data, kind: str) -> str:
     return pipes(head, lines)
 
 
+def unfinished(data: Data, kind: str, name: str = "leetcode") -> str:
+    """Answers that end after a signature, and the reward of the others."""
+    lines = []
+    for row, cell in methods(kind).items():
+        if data.has(cell, name):
+            share, rest = data.unfinished(cell, name)
+            mean = float(data.scores(cell, name, [1], "max").mean())
+            lines.append([row, f"{100 * share:.0f} %", mean, rest])
+    head = ["", f"{name}: ended, and no program", "max@1", "max@1 of the other completions"]
+    return pipes(head, lines) if len(lines) > 1 else ""
+
+
 def beside_paper(number: str | None, ours: str) -> str:
     """number: of the paper's table, if it has one."""
     if not ours or number is None:
@@ -348,6 +360,7 @@ def blocks() -> dict[str, Callable[[Data], str]]:
         "main-256": lambda data: main_table(data, "mbpp", "max", 256),
         "paired": lambda data: paired(data, "mbpp"),
         "cut-off": lambda data: cut_off(data, "mbpp"),
+        "unfinished": lambda data: unfinished(data, "mbpp"),
         "table1": lambda data: beside_paper("1", table1(data)),
         "table4": lambda data: beside_paper("4", table4(data)),
         "k": k_table,

@@ -308,6 +308,24 @@ def test_problems_whose_completions_are_cut_off_are_told_apart(tmp_path):
     ]
 
 
+def test_answers_that_are_no_programs_are_told_from_wrong_ones(tmp_path):
+    rewards = np.array([[0.0, 0.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
+    for cell in ("base", "mbpp-grpo"):
+        folder = tmp_path / "work" / f"{cell}-s0"
+        run = write_set(folder, "leetcode", rewards, cut_off=lambda problem, sample: sample == 0)
+        if (
+            cell == "mbpp-grpo"
+        ):  # of the first problem all that fail do not compile; one was cut off
+            table = run.read("verdicts").to_pylist()
+            for row in table:
+                if row["problem"] == "leetcode/0" and not row["passed"]:
+                    row["status"] = "did not compile"
+            run.write("verdicts", "000000", pa.Table.from_pylist(table, VERDICTS))
+        collect(folder, tmp_path / "out", {**ABOUT, "cell": cell}, ["leetcode"])
+    made = blocks()["unfinished"](Data(tmp_path / "out")).splitlines()
+    assert made[2:] == ["| base | 0 % | 0.375 | 0.375 |", "| grpo | 25 % | 0.375 | 0.500 |"]
+
+
 def test_tries_are_compared_problem_by_problem_over_both_sets(tmp_path):
     none, all_, few = np.zeros((4, 128)), np.ones((4, 128)), np.zeros((4, 128))
     few[:2, 0] = 1.0  # half of the problems, by one sample each
