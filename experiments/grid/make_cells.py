@@ -78,6 +78,7 @@ SMALL = {"beta": 0.0, "skip_silent": True} | SLOW
 EPOCHS = {"num_train_epochs": 2}
 KL = {"beta": 0.02, "skip_silent": False}
 SIXTEEN = {"num_generations": 16, "num_train_epochs": 1}  # as many completions as 2 epochs of 8
+FRESH = {"num_iterations": 1, "num_train_epochs": 6}
 THIRTY_TWO = {"num_generations": 32, "num_train_epochs": 0.5}
 K1, K2, K7, K8, K16 = ({"k": k} for k in (1, 2, 7, 8, 16))  # 4 is what cells have
 TOKEN, FREE = ({"trust_region": region} for region in ("token", "none"))
@@ -127,12 +128,16 @@ TRIES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # method, its 
     "normalized-token-k2-slow": ("off-policy-normalized", TOKEN | K2, SLOW),
     "normalized-token-slow-n16": ("off-policy-normalized", TOKEN | K8, SLOW | SIXTEEN),
     # The fourth round. The third: every off-policy method is better at k = 128 with the region of
-    # completions than with that of tokens. So: the region without the ratios, and larger groups.
+    # completions than with that of tokens. So: the region without the ratios, larger groups, and as
+    # many updates as before with a batch for each, so that nothing is off-policy.
     "grpo-region-slow": ("grpo-region", {}, SLOW),
     "centered-region-slow": ("centered-region", {}, SLOW),
     "centered-region-slow-n16": ("centered-region", K8, SLOW | SIXTEEN),
     "normalized-slow-n16": ("off-policy-normalized", K8, SLOW | SIXTEEN),
     "bon-centered-slow-n32": ("bon-centered", K16, SLOW | THIRTY_TWO),
+    "grpo-fresh": ("grpo", {}, SLOW | FRESH),
+    "bon-centered-fresh": ("bon-centered", {}, SLOW | FRESH),
+    "bon-mean-fresh": ("bon-mean", {}, SLOW | FRESH),
 }
 DRIFT = {"num_iterations": 8, **FAST}
 
