@@ -42,20 +42,21 @@ class Data:
     def has(self, cell: str, name: str, k: int = 1) -> bool:
         return bool(self.results(cell, name, k))
 
+    def by_id(self, result: Result, name: str) -> list[dict[str, Any]]:
+        return sorted(self.rows[result.name][name], key=lambda row: row["problem"])
+
     def scores(self, cell: str, name: str, ks: Sequence[int], metric: Metric) -> np.ndarray:
         """[problems, ks], the mean over seeds; problems by id."""
         each = []
         for result in self.results(cell, name, max(ks)):
-            rows = sorted(self.rows[result.name][name], key=lambda row: row["problem"])
-            each.append(scores([row["reward"] for row in rows], ks, metric))
+            each.append(scores([row["reward"] for row in self.by_id(result, name)], ks, metric))
         return np.mean(each, axis=0)
 
     def cut_off(self, cell: str, name: str) -> np.ndarray:
         """[problems], the share of completions that the limit ended; problems by id."""
         each = []
         for result in self.results(cell, name):
-            rows = sorted(self.rows[result.name][name], key=lambda row: row["problem"])
-            each.append([1 - np.mean(row["stopped"]) for row in rows])
+            each.append([1 - np.mean(row["stopped"]) for row in self.by_id(result, name)])
         return np.mean(each, axis=0)
 
     def unfinished(self, cell: str, name: str) -> tuple[float, float]:
