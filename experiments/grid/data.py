@@ -42,6 +42,10 @@ class Data:
     def has(self, cell: str, name: str, k: int = 1) -> bool:
         return bool(self.results(cell, name, k))
 
+    def of_seeds(self, cell: str, name: str) -> list[dict[str, Any]]:
+        """The rows of all seeds."""
+        return [row for each in self.results(cell, name) for row in self.rows[each.name][name]]
+
     def by_id(self, result: Result, name: str) -> list[dict[str, Any]]:
         return sorted(self.rows[result.name][name], key=lambda row: row["problem"])
 
@@ -62,7 +66,7 @@ class Data:
     def unfinished(self, cell: str, name: str) -> tuple[float, float]:
         """The share of completions that have ended and do not compile; the reward of the others."""
         broken = STATUSES.index("did not compile")
-        rows = [r for each in self.results(cell, name) for r in self.rows[each.name][name]]
+        rows = self.of_seeds(cell, name)
         status, stopped, reward = (
             np.array([row[key] for row in rows]) for key in ("status", "stopped", "reward")
         )
@@ -71,7 +75,7 @@ class Data:
 
     def entropies(self, cell: str, name: str) -> np.ndarray:
         """Of completions, where they were computed."""
-        rows = [r for each in self.results(cell, name) for r in self.rows[each.name][name]]
+        rows = self.of_seeds(cell, name)
         values = np.concatenate([np.asarray(row["entropy"], float) for row in rows])
         return values[~np.isnan(values)]
 

@@ -148,4 +148,4 @@ def steps_of(config: TrainConfig, prompts: int) -> tuple[int, float]:
         return most, updates
     size = trl["per_device_train_batch_size"] * trl["gradient_accumulation_steps"]
     batches = prompts // (size // trl["num_generations"])
-    return trl["num_train_epochs"] * batches * updates, updates
+    return int(trl["num_train_epochs"] * batches * updates), updates

@@ -26,6 +26,7 @@ from maxk.evaluate.samples import Metric
 from maxk.evaluate.tables import SIGNIFICANT, Table, markdown
 
 SETS = ("mbpp", "mbpp-plus", "humaneval", "leetcode", "code-contests")
+SAMPLED = tuple(name for name in SETS if name != "mbpp-plus")  # which judges mbpp's once more
 OURS = ("bon-centered", "off-policy-exact", "off-policy-normalized")
 KS = (1, 2, 4, 8, 16, 32, 64, 128)
 Column = tuple[str, Metric, int]  # set, metric, k
@@ -77,6 +78,15 @@ def methods(kind: str) -> dict[str, str]:
     return {"base": BASE, **{method: f"{kind}-{method}" for method in METHODS}}
 
 
+def measured(data: Data, kind: str) -> dict[str, str]:
+    """The methods that have samples of every set."""
+    return {
+        row: cell
+        for row, cell in methods(kind).items()
+        if all(data.has(cell, name, max(KS)) for name in SAMPLED)
+    }
+
+
 def main_table(data: Data, kind: str, metric: Metric, k: int) -> str:
     columns: list[Column] = [(name, metric, k) for name in SETS]
     return across(data, methods(kind), columns, f"{metric}@{k}, trained as {kind}-*")
@@ -92,16 +102,14 @@ def curves(data: Data, kind: str, name: str, metric: Metric) -> str:
 def paired(data: Data, kind: str) -> str:
     """Every method against the base model and against GRPO, over the problems of all sets.
 
-    But for MBPP+, which judges samples of MBPP once more.
+    But for MBPP+, whose samples are those of MBPP.
     """
-    sets = [name for name in SETS if name != "mbpp-plus"]
     others = {"base": BASE, "grpo": f"{kind}-grpo"}
     lines = []
-    for row, cell in methods(kind).items():
-        if all(data.has(cell, name, max(COMPARED)) for name in sets):
-            entropy = float(data.entropies(cell, "mbpp").mean())
-            gaps = [x for other in others.values() for x in against(data, cell, other, sets)]
-            lines.append([row, entropy, *gaps])
+    for row, cell in measured(data, kind).items():
+        entropy = float(data.entropies(cell, "mbpp").mean())
+        gaps = [x for other in others.values() for x in against(data, cell, other, SAMPLED)]
+        lines.append([row, entropy, *gaps])
     head = ["", "entropy of a token on mbpp"]
     head += [f"max@{k} over {other}" for other in others for k in COMPARED]
     return pipes(head, lines) if len(lines) > 1 else ""
@@ -109,18 +117,13 @@ def paired(data: Data, kind: str) -> str:
 
 def cut_off(data: Data, kind: str) -> str:
     """How many completions end at the limit of tokens, and what is left without HumanEval's."""
-    sets, split, ks = [name for name in SETS if name != "mbpp-plus"], "humaneval", (1, 128)
-    rows = {
-        row: cell
-        for row, cell in methods(kind).items()
-        if all(data.has(cell, name, max(KS)) for name in sets)
-    }
+    split, ks, rows = "humaneval", (1, 128), measured(data, kind)
     if not {"base", "grpo"} <= rows.keys():
         return ""
     trained = [data.cut_off(cell, split) for row, cell in rows.items() if row != "base"]
     often = np.max(trained, axis=0) > 0.5
     found = {
-        row: {name: data.scores(cell, name, ks, "max") for name in sets}
+        row: {name: data.scores(cell, name, ks, "max") for name in SAMPLED}
         for row, cell in rows.items()
     }
     rest = {
@@ -129,7 +132,7 @@ def cut_off(data: Data, kind: str) -> str:
     }
     lines = []
     for row, cell in rows.items():
-        shares = [f"{100 * data.cut_off(cell, name).mean():.0f} %" for name in sets]
+        shares = [f"{100 * data.cut_off(cell, name).mean():.0f} %" for name in SAMPLED]
         parts = [found[row][split][which].mean(axis=0) for which in (~often, often)]
         gaps = [None] * len(ks) if row == "grpo" else differences(rest[row], rest["grpo"])
         lines.append(
@@ -140,7 +143,7 @@ def cut_off(data: Data, kind: str) -> str:
             ]
         )
     counts = {"rarely": int((~often).sum()), "often": int(often.sum())}
-    head = ["", *(f"cut off on {name}" for name in sets)]
+    head = ["", *(f"cut off on {name}" for name in SAMPLED)]
     head += [
         f"max@{k} on the {count} problems of {split} {how} cut off"
         for how, count in counts.items()
