@@ -1,7 +1,8 @@
 """What there is to run, what it is measured on, and what that is likely to cost."""
 
+import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -97,6 +98,20 @@ def matching(patterns: Iterable[str]) -> list[str]:
         if not any(fnmatch(name, pattern) for name in names):
             raise ValueError(f"{pattern!r} means no cell; there are {', '.join(names)}")
     return found
+
+
+def asked(patterns: Sequence[str], seeds: Sequence[int]) -> list[tuple[str, int]]:
+    """Cells with their seeds: what was asked for by seed, as in mbpp-grpo-s1, then seed by seed."""
+    by_seed = [re.fullmatch(r"(.+)-s(\d+)", pattern) for pattern in patterns]
+    plain = [pattern for pattern, found in zip(patterns, by_seed, strict=True) if not found]
+    pairs = [(name, int(m[2])) for m in by_seed if m for name in matching([m[1]])]
+    pairs += [
+        (name, seed)
+        for seed in seeds
+        for name in matching(plain)
+        if name != BASE or seed == seeds[0]
+    ]
+    return list(dict.fromkeys(pairs))
 
 
 # --- what it costs -------------------------------------------------------------------------------

@@ -33,8 +33,8 @@ from experiments.grid.plan import (  # noqa: E402
     HERE,
     Costs,
     EvalSet,
+    asked,
     costs_of,
-    matching,
     read_grid,
     steps_of,
 )
@@ -63,7 +63,9 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
         description="run cells of the grid; the same command goes on",
         epilog="after --: keys of all cells, as in --trl.beta 0.02",
     )
-    parser.add_argument("cells", nargs="*", default=["*"], help="names or patterns; all: '*'")
+    parser.add_argument(
+        "cells", nargs="*", default=["*"], help="names or patterns, with -s1 for one seed"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--budget", type=float, default=float("inf"), help="seconds for all of it")
     parser.add_argument(
@@ -127,12 +129,7 @@ class Runner:
         grid = grid if given.limit is None else grid.limited(given.limit)
         self.grid = grid if given.max_tokens is None else grid.up_to(given.max_tokens)
         self.n: int = given.n or self.grid.n
-        self.asked = [
-            (name, seed)
-            for seed in given.seeds
-            for name in matching(given.cells)
-            if name != BASE or seed == given.seeds[0]
-        ]
+        self.asked = asked(given.cells, given.seeds)
         self.gpus: list[str] | None = None  # of this machine, once it is known
         self.sets: Sets | None = None
         self.started = 0.0  # seconds until the engine was there

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.grid import plan
 from experiments.grid.make_cells import METHODS, cells, text_of
-from experiments.grid.plan import BASE, HERE, cell_names, matching, read_grid, steps_of
+from experiments.grid.plan import BASE, HERE, asked, cell_names, matching, read_grid, steps_of
 from experiments.pocket.tried import register
 from maxk.config import read_config
 from maxk.data import load
@@ -84,6 +84,15 @@ def test_patterns_choose_cells_in_the_order_of_their_worth():
     assert matching(["table1-*", "base"]) == ["base", "table1-binary"]
     with pytest.raises(ValueError, match="'mbp' means no cell"):
         matching(["mbp"])
+
+
+def test_a_pattern_may_name_its_seed_and_then_comes_first():
+    one = asked(["base", "table1-*", "mbpp-grpo-s1", "mbpp-bon-mean-s0"], [0, 2])
+    first = [("mbpp-grpo", 1), ("mbpp-bon-mean", 0)]
+    assert one == [*first, ("base", 0), ("table1-binary", 0), ("table1-binary", 2)]
+    assert asked(["mbpp-grpo-s0", "mbpp-grpo"], [0, 1]) == [("mbpp-grpo", 0), ("mbpp-grpo", 1)]
+    with pytest.raises(ValueError, match="'mbp' means no cell"):
+        asked(["mbp-s1"], [0])
 
 
 def test_the_steps_of_a_training_are_counted_as_the_trainer_counts_them():

@@ -242,7 +242,7 @@ def test_tables_are_made_of_what_there_is(results):
     assert "bon-mean" not in made["main-1"].split("Table 3")[0]  # it was not run
     assert made["main-128"] == ""  # 4 samples say nothing of 128
     assert "binary reward" not in made["table1"].split("Table 1")[0]
-    assert made["table4"].startswith("GRPO trained for longer, on MBPP test; seeds: 1, 2")
+    assert made["table4"].startswith("GRPO trained for longer; seeds: 1, 2")
     assert "| PPO=3, two epochs |" in made["table4"]  # mbpp-grpo
     assert "four epochs" not in made["table4"].split("Table 4")[0]
     assert made["leetcode-1"] == ""

@@ -603,6 +603,12 @@ def test_a_reward_function_that_raises_is_named(tmp_path):
         ({"k_schedule": "linear", "k_end": 5}, "k_end=5 must be between 1 and num_generations=4"),
         ({"k_end": 1}, "k_end=1 with k_schedule='constant'; use 'linear' or 'step'"),
         ({"k_switch": 2.0}, "k_switch=2.0 must be a share"),
+        ({"average_from": 1.0}, "average_from=1.0 must be a share from 0 to below 1"),
+        (
+            {"average_from": 0.5, "load_best_model_at_end": True, "eval_strategy": "steps"}
+            | {"save_strategy": "steps", "eval_steps": 1, "save_steps": 1},
+            "average_from and load_best_model_at_end are two answers",
+        ),
         (
             {"method": "grpo", "k_schedule": "linear", "k_end": 2},
             "k_schedule='linear', but method='grpo' has no k",

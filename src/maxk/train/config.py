@@ -67,6 +67,13 @@ class MaxKConfig(GRPOConfig):
             "'eager'."
         },
     )
+    average_from: float | None = field(
+        default=None,
+        metadata={
+            "help": "The trained model is the mean of the weights after all steps beyond this "
+            "share of them, as 0.5; None: the last weights. Costs a copy of the weights in float32."
+        },
+    )
     loss_type: str = field(default="dr_grpo", metadata={"help": "See trl.GRPOConfig."})
 
     def __post_init__(self) -> None:
@@ -105,6 +112,8 @@ class MaxKConfig(GRPOConfig):
             self._check_skipping()
         if self.clamp_delta is not None and self.clamp_delta <= 0:
             raise ValueError(f"clamp_delta={self.clamp_delta} must be above 0")
+        if self.average_from is not None:
+            self._check_average(self.average_from)
 
     def k_at(self, step: int, steps: int) -> int | None:
         """The k of an optimiser step; None for a method without one."""
@@ -128,6 +137,15 @@ class MaxKConfig(GRPOConfig):
             raise ValueError(
                 f"skip_silent=True with loss_type={self.loss_type!r}, which is not a mean over "
                 "completions; use 'dr_grpo' or 'grpo'"
+            )
+
+    def _check_average(self, share: float) -> None:
+        if not 0 <= share < 1:
+            raise ValueError(f"average_from={share} must be a share from 0 to below 1")
+        if self.load_best_model_at_end:
+            raise ValueError(
+                "average_from and load_best_model_at_end are two answers to what the trained model "
+                "is; use one of them"
             )
 
     def _check_region(self) -> None:

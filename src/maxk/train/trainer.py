@@ -21,7 +21,7 @@ from typing import Any, cast
 
 import torch
 import trl.trainer.utils
-from accelerate.utils import gather_object, send_to_device
+from accelerate.utils import DistributedType, gather_object, send_to_device
 from torch import Tensor
 from trl.trainer.grpo_trainer import GRPOTrainer
 
@@ -29,6 +29,7 @@ from maxk.estimators import METHODS, advantages, trust_region
 from maxk.runs import Run
 from maxk.schema import dict_of_verdict
 from maxk.train.arithmetic import arithmetic, whole_groups
+from maxk.train.average import AverageWeights
 from maxk.train.batches import (
     PER_COMPLETION,
     START,
@@ -47,6 +48,8 @@ from maxk.train.shared import shared_logps
 from maxk.verify.reward import text_of
 
 _KEPT = ("_step", "_weighed_at", "_weighed_with", "_sampled_at")  # in checkpoints
+
+_SPREAD = (DistributedType.FSDP, DistributedType.DEEPSPEED)  # a weight over several processes
 
 Columns = dict[str, Tensor]  # of prompts x samples
 
@@ -96,6 +99,12 @@ class MaxKTrainer(GRPOTrainer):
         self._losing: dict[str, Any] | None = None  # the micro-batch whose loss is being computed
         self._used: list[dict[str, Any]] = []  # micro-batches trained on since the last collection
         self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._average: AverageWeights | None = None
+        if args.average_from is not None:
+            if self.accelerator.distributed_type in _SPREAD:
+                raise ValueError("average_from needs whole weights in each process; leave it out")
+            self._average = AverageWeights(args.average_from)
+            self.add_callback(self._average)
 
     # --- what TRL calls ----------------------------------------------------------------------
 
@@ -453,6 +462,7 @@ class MaxKTrainer(GRPOTrainer):
             "buffer": self._buffered_inputs,
             "rewards": self._rewards_PN,
             "batch": None if self._batch is None else self._batch.state(),
+            "average": None if self._average is None else self._average.kept(),
         }
 
     def _restore(self, path: Path) -> None:
@@ -467,6 +477,8 @@ class MaxKTrainer(GRPOTrainer):
         tensors = (state["buffer"], state["rewards"])
         self._buffered_inputs, self._rewards_PN = send_to_device(tensors, self.accelerator.device)
         self._batch = None if state["batch"] is None else Batch.of_state(state["batch"])
+        if self._average is not None and state.get("average") is not None:
+            self._average.restore(state["average"])
 
     def _training(self) -> bool:
         return self.model is not None and self.model.training

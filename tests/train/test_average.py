@@ -1,0 +1,78 @@
+"""The mean of the weights as the trained model."""
+
+from typing import Any
+
+import pytest
+import torch
+from accelerate.utils import DistributedType
+from datasets import Dataset
+
+from maxk.train import trainer as trainer_module
+from tests.tiny import tiny_model
+from tests.train.test_trainer import WITH_LORA, Watched, config, digits, train
+
+pytestmark = pytest.mark.filterwarnings("default")  # of TRL and its libraries, not ours
+
+SETTINGS: dict[str, Any] = {"max_steps": 6, "learning_rate": 5e-3, "num_iterations": 3}
+
+
+def weights_of(trainer: Watched) -> dict[str, torch.Tensor]:
+    model: Any = trainer.model
+    return {name: weight.clone() for name, weight in model.state_dict().items()}
+
+
+@pytest.mark.parametrize(("share", "first"), [(0.0, 1), (0.5, 4), (0.51, 4), (0.7, 5), (0.99, 6)])
+def test_the_trained_model_is_the_mean_of_the_weights_after_the_later_steps(tmp_path, share, first):
+    plain = train(tmp_path / "plain", **SETTINGS)
+    averaged = train(tmp_path / "averaged", **SETTINGS, average_from=share)
+    last = weights_of(plain)
+    after = {**{step: plain.states[step] for step in range(6)}, 6: last}
+    for step in range(6):  # the training itself is the same
+        for name, weight in averaged.states[step].items():
+            assert torch.equal(weight, after[step][name])
+    moved = 0.0
+    for name, weight in weights_of(averaged).items():
+        mean = torch.stack([after[step][name].double() for step in range(first, 7)]).mean(0)
+        torch.testing.assert_close(weight.double(), mean, rtol=1e-6, atol=1e-7)
+        moved = max(moved, float((weight - last[name]).abs().max()))
+    assert moved > 1e-3 or first == 6, "the last weights would have passed too"
+
+
+def test_of_adapters_it_is_their_factors_that_are_averaged(tmp_path):
+    more: dict[str, Any] = {**SETTINGS, **WITH_LORA}
+    plain = train(tmp_path / "plain", **more)
+    averaged = train(tmp_path / "averaged", **more, average_from=0.5)
+    after = [plain.states[4], plain.states[5], weights_of(plain)]
+    changed = 0
+    for name, weight in weights_of(averaged).items():
+        if "lora_" not in name:
+            assert torch.equal(weight, plain.states[0][name])
+            continue
+        mean = torch.stack([each[name].double() for each in after]).mean(0)
+        torch.testing.assert_close(weight.double(), mean, rtol=1e-6, atol=1e-7)
+        changed += not torch.equal(weight, after[-1][name])
+    assert changed
+
+
+def test_a_checkpoint_from_before_there_was_a_mean_begins_one(tmp_path):
+    saving = {"save_strategy": "steps", "save_steps": 3, "output_dir": str(tmp_path / "out")}
+    train(tmp_path, **{**SETTINGS, **saving, "max_steps": 3})
+    model, tokenizer = tiny_model()
+    trainer = Watched(
+        model=model,
+        reward_funcs=digits,
+        args=config(tmp_path, **{**SETTINGS, **saving, "average_from": 0.0}),
+        train_dataset=Dataset.from_list([{"prompt": f"{i} "} for i in range(16)]),
+        processing_class=tokenizer,
+    )
+    trainer.train(resume_from_checkpoint=True)
+    assert trainer._average is not None
+    assert trainer._average.count == 3
+
+
+def test_weights_that_are_spread_over_processes_are_refused(tmp_path, monkeypatch):
+    """FSDP itself needs GPUs; here a single process is called spread."""
+    assert trainer_module._SPREAD == (DistributedType.FSDP, DistributedType.DEEPSPEED)
+    monkeypatch.setattr(trainer_module, "_SPREAD", (DistributedType.NO,))
+    with pytest.raises(ValueError, match="average_from needs whole weights in each process"):
+        train(tmp_path, average_from=0.5)
