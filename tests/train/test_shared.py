@@ -14,14 +14,9 @@ from transformers import LlamaConfig
 
 from maxk.train.shared import fitted, pack, shared_logps, together
 from tests.tiny import tiny_model
-from tests.train.test_trainer import SPLIT, config, logged, train
+from tests.train.test_trainer import FUSED, SPLIT, config, logged, train
 
-pytestmark = [
-    pytest.mark.filterwarnings("default"),
-    pytest.mark.skipif(
-        not hasattr(trl.trainer.utils, "add_fused_lm_head"), reason="a TRL without the fused head"
-    ),
-]
+pytestmark = [pytest.mark.filterwarnings("default"), FUSED]
 PROMPTS = {"a": [5, 6, 7], "b": [9], "c": [4, 8, 4, 8, 5, 5]}
 ROWS = [("a", [10, 11, 1]), ("c", [12]), ("a", [10, 13, 14, 15]), ("b", [3, 1]), ("a", [16, 1])]
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+import trl.trainer.utils
 from datasets import Dataset
 from peft import LoraConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
@@ -15,6 +16,10 @@ from maxk.train.rewards import RewardError
 from tests.tiny import tiny_model
 
 pytestmark = pytest.mark.filterwarnings("default")  # of TRL and its libraries, not ours
+
+FUSED = pytest.mark.skipif(
+    not hasattr(trl.trainer.utils, "add_fused_lm_head"), reason="a TRL without the fused head"
+)
 
 
 def digits(completions, **_: Any) -> list[float]:
@@ -258,7 +263,10 @@ def test_the_gradient_is_that_of_weighted_reinforce(tmp_path, method, split):
 
 @pytest.mark.parametrize("rows", [4, 2], ids=["whole groups", "split groups"])
 @pytest.mark.parametrize("skip", [False, True])
-@pytest.mark.parametrize("share", [False, True], ids=["prompts read", "prompts shared"])
+@pytest.mark.parametrize(
+    "share",
+    [pytest.param(False, id="prompts read"), pytest.param(True, id="prompts shared", marks=FUSED)],
+)
 def test_a_trust_region_of_tokens_drops_those_that_moved_and_no_others(tmp_path, rows, skip, share):
     """As above, with the bound on each token: the gradient is that of the tokens within it."""
     low, high = 0.01, 0.02
