@@ -51,10 +51,12 @@ class Data:
 
     def scores(self, cell: str, name: str, ks: Sequence[int], metric: Metric) -> np.ndarray:
         """[problems, ks], the mean over seeds; problems by id."""
-        each = []
-        for result in self.results(cell, name, max(ks)):
-            each.append(scores([row["reward"] for row in self.by_id(result, name)], ks, metric))
-        return np.mean(each, axis=0)
+        found = self.results(cell, name, max(ks))
+        return np.mean([self.scores_of(each, name, ks, metric) for each in found], axis=0)
+
+    def scores_of(self, result: Result, name: str, ks: Sequence[int], metric: Metric) -> np.ndarray:
+        """[problems, ks] of one seed."""
+        return scores([row["reward"] for row in self.by_id(result, name)], ks, metric)
 
     def cut_off(self, cell: str, name: str) -> np.ndarray:
         """[problems], the share of completions that the limit ended; problems by id."""

@@ -145,10 +145,13 @@ class Costs:
         return completions * tokens / rate + self.guess["judging"]
 
 
-def costs_of(grid: Grid, earlier: Iterable[Result], gpus: list[str] | None) -> Costs:
+def costs_of(
+    grid: Grid, earlier: Iterable[Result], gpus: list[str] | None, judge_later: bool = False
+) -> Costs:
     """From results of a machine with these GPUs; None: with any."""
     known = sorted(of_hardware(earlier, gpus), key=lambda result: result.time)
-    return Costs(grid.cost, tuple(known))
+    guess = {**grid.cost, "judging": 0.0} if judge_later else grid.cost
+    return Costs(guess, tuple(known))
 
 
 def steps_of(config: TrainConfig, prompts: int) -> tuple[int, float]:

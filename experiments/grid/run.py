@@ -181,7 +181,7 @@ class Runner:
         """What there is to do."""
         site = self.site(TransformersEngine(), GpuWatch(("no-gpu",)))
         results = self.results()
-        costs, total = costs_of(self.grid, results, None), 0.0
+        costs, total = costs_of(self.grid, results, None, self.given.judge_later), 0.0
         for name, seed in self.asked:
             cell = Cell(site, name, seed, self.given.tag)
             if self.done(cell, results):
@@ -291,7 +291,7 @@ class Runner:
 
     def attempt(self, cell: Cell) -> None:
         """Do a cell if there is time for it."""
-        costs = costs_of(self.grid, self.results(), self.gpus)
+        costs = costs_of(self.grid, self.results(), self.gpus, self.given.judge_later)
         need = self.to_train(cell, costs) + self.to_measure(cell, costs)
         left = cell.site.left()
         if need > left + self.given.later:

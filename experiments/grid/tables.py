@@ -10,6 +10,7 @@ method with several seeds counts with its mean over them, problem by problem.
 import argparse
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -55,11 +56,18 @@ def across(data: Data, cells: dict[str, str], columns: Sequence[Column], caption
         made[header or f"{metric}@{k}"] = {
             row: data.scores(cell, name, [k], metric)[:, 0] for row, cell in present.items()
         }
-    seeds = sorted(
-        {len(data.results(c, name, k)) for c in present.values() for name, _, k in columns}
-    )
-    note = f"{caption}; seeds: {', '.join(map(str, seeds))}"
-    return captioned(ranked(made, note))
+    seeds = {
+        row: min(len(data.results(cell, name, k)) for name, _, k in columns)
+        for row, cell in present.items()
+    }
+    return captioned(ranked(made, f"{caption}; {said_seeds(seeds)}"))
+
+
+def said_seeds(seeds: dict[str, int]) -> str:
+    """How many seeds rows have: the number of most of them, then whose it is not."""
+    most = Counter(seeds.values()).most_common(1)[0][0]
+    others = [f"{row} {count}" for row, count in seeds.items() if count != most]
+    return "; ".join([f"seeds: {most}", *([", ".join(others)] if others else [])])
 
 
 def captioned(table: Table) -> str:
@@ -113,6 +121,27 @@ def paired(data: Data, kind: str) -> str:
     head = ["", "entropy of a token on mbpp"]
     head += [f"max@{k} over {other}" for other in others for k in COMPARED]
     return pipes(head, lines) if len(lines) > 1 else ""
+
+
+def by_seed(data: Data, kind: str) -> str:
+    """The seeds of methods that have several: what another training may change."""
+    lines = []
+    for row, cell in methods(kind).items():
+        whole = [
+            result
+            for result in data.results(cell, "mbpp", max(KS))
+            if all(result in data.results(cell, name, max(KS)) for name in SETS)
+        ]
+        for result in whole if len(whole) > 1 else []:
+            ends = {name: data.scores_of(result, name, (1, 128), "max") for name in SETS}
+            over = np.concatenate([ends[name] for name in SAMPLED])
+            below = np.concatenate([data.scores(BASE, name, (1, 128), "max") for name in SAMPLED])
+            gaps = [with_interval(gap) for gap in differences(over, below)]
+            means = [float(ends[name][:, i].mean()) for i in (0, 1) for name in SETS]
+            lines.append([f"{row}, seed {result.about['seed']}", *gaps, *means])
+    head = ["", *(f"max@{k} over base" for k in (1, 128))]
+    head += [f"max@{k} on {name}" for k in (1, 128) for name in SETS]
+    return pipes(head, lines) if lines else ""
 
 
 def cut_off(data: Data, kind: str) -> str:
@@ -285,15 +314,15 @@ def drift_table(data: Data, tag: str = "", rate: str = "5e-6") -> str:
     return across(data, rows, columns, f"8 updates a batch, learning rate {rate}")
 
 
-def goal(data: Data) -> str:
+def goal(data: Data, kind: str = "mbpp") -> str:
     """Our methods against the best of the paper's, at the largest k up to 128 that all have."""
     lines = []
     for name in SETS:
-        theirs = [m for m in METHODS if m not in OURS and data.has(f"mbpp-{m}", name)]
-        ours = [m for m in OURS if data.has(f"mbpp-{m}", name)]
+        theirs = [m for m in METHODS if m not in OURS and data.has(f"{kind}-{m}", name)]
+        ours = [m for m in OURS if data.has(f"{kind}-{m}", name)]
         if not theirs or not ours or not data.has(BASE, name):
             continue
-        cells = {m: f"mbpp-{m}" for m in (*theirs, *ours)} | {"base": BASE}
+        cells = {m: f"{kind}-{m}" for m in (*theirs, *ours)} | {"base": BASE}
         ks = [k for k in KS if all(data.has(cell, name, k) for cell in cells.values())]
         found = {m: data.scores(cell, name, ks, "max") for m, cell in cells.items()}
         best = max(theirs, key=lambda m: found[m][:, -1].mean())
@@ -366,6 +395,7 @@ def blocks() -> dict[str, Callable[[Data], str]]:
         "main-1": lambda data: beside_paper("3", main_table(data, "mbpp", "max", 1)),
         "main-256": lambda data: main_table(data, "mbpp", "max", 256),
         "paired": lambda data: paired(data, "mbpp"),
+        "by-seed": lambda data: by_seed(data, "mbpp"),
         "cut-off": lambda data: cut_off(data, "mbpp"),
         "unfinished": lambda data: unfinished(data, "mbpp"),
         "table1": lambda data: beside_paper("1", table1(data)),
@@ -384,6 +414,9 @@ def blocks() -> dict[str, Callable[[Data], str]]:
     for kind in ("leetcode", "paper"):
         for k in (1, 128):
             made[f"{kind}-{k}"] = lambda data, kind=kind, k=k: main_table(data, kind, "max", k)
+        made[f"{kind}-paired"] = lambda data, kind=kind: paired(data, kind)
+        made[f"{kind}-unfinished"] = lambda data, kind=kind: unfinished(data, kind)
+        made[f"{kind}-goal"] = lambda data, kind=kind: goal(data, kind)
     for name in SETS:
         for metric in ("pass", "max"):
             made[f"{metric}-{name}"] = lambda data, name=name, metric=metric: beside_paper(

@@ -193,6 +193,8 @@ def test_what_was_measured_takes_the_place_of_guesses():
     assert known.sampling(mbpp, 1000) == pytest.approx(1000 * 200 / 10_000 + judging)
     rate = grid.cost["tokens_per_second"]
     assert guessed.sampling(mbpp, 1000) == pytest.approx(1000 * mbpp.tokens / rate + judging)
+    later = costs_of(grid, [], ["H"], judge_later=True)
+    assert later.sampling(mbpp, 1000) == pytest.approx(1000 * mbpp.tokens / rate)
 
 
 def test_a_few_samples_say_nothing_about_the_speed_of_many():
@@ -242,7 +244,7 @@ def test_tables_are_made_of_what_there_is(results):
     assert "bon-mean" not in made["main-1"].split("Table 3")[0]  # it was not run
     assert made["main-128"] == ""  # 4 samples say nothing of 128
     assert "binary reward" not in made["table1"].split("Table 1")[0]
-    assert made["table4"].startswith("GRPO trained for longer; seeds: 1, 2")
+    assert made["table4"].startswith("GRPO trained for longer; seeds: 1; PPO=3, two epochs 2\n")
     assert "| PPO=3, two epochs |" in made["table4"]  # mbpp-grpo
     assert "four epochs" not in made["table4"].split("Table 4")[0]
     assert made["leetcode-1"] == ""
@@ -280,6 +282,25 @@ def test_methods_are_compared_over_all_problems_that_have_samples_of_their_own(t
         "grpo": ["+0.000", "+0.000", "+0.000", "", "", ""],
         "off-policy": ["+0.250"] * 6,  # one of four sets
     }
+
+
+def test_methods_with_several_seeds_are_shown_seed_by_seed(tmp_path):
+    sets = ["mbpp", "mbpp-plus", "humaneval", "leetcode", "code-contests"]
+    solved = {("base", 0): (), ("mbpp-grpo", 0): ("mbpp",), ("mbpp-grpo", 1): ("mbpp", "leetcode")}
+    solved[("mbpp-off-policy", 0)] = ("mbpp",)  # one seed: not in the table
+    for (cell, seed), which in solved.items():
+        folder = tmp_path / "work" / f"{cell}-s{seed}"
+        for name in sets:
+            write_set(folder, name, np.full((4, 128), float(name in which)))
+        collect(folder, tmp_path / "out", {**ABOUT, "cell": cell, "seed": seed}, sets)
+    made = blocks()["by-seed"](Data(tmp_path / "out"))
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in made.splitlines()]
+    first = ["1.000", "0.000", "0.000", "0.000", "0.000"]
+    second = ["1.000", "0.000", "0.000", "1.000", "0.000"]
+    assert [[row[0], *(gap.split(" ")[0] for gap in row[1:])] for row in cells[2:]] == [
+        ["grpo, seed 0", "+0.250", "+0.250", *first, *first],
+        ["grpo, seed 1", "+0.500", "+0.500", *second, *second],
+    ]
 
 
 def test_problems_whose_completions_are_cut_off_are_told_apart(tmp_path):
