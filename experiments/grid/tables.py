@@ -414,6 +414,9 @@ def blocks() -> dict[str, Callable[[Data], str]]:
     for kind in ("leetcode", "paper"):
         for k in (1, 128):
             made[f"{kind}-{k}"] = lambda data, kind=kind, k=k: main_table(data, kind, "max", k)
+        made[f"{kind}-curves"] = lambda data, kind=kind: "\n\n".join(
+            filter(None, (curves(data, kind, "leetcode", metric) for metric in ("pass", "max")))
+        )
         made[f"{kind}-paired"] = lambda data, kind=kind: paired(data, kind)
         made[f"{kind}-unfinished"] = lambda data, kind=kind: unfinished(data, kind)
         made[f"{kind}-goal"] = lambda data, kind=kind: goal(data, kind)
