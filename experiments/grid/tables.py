@@ -125,23 +125,24 @@ def paired(data: Data, kind: str) -> str:
 
 def by_seed(data: Data, kind: str) -> str:
     """The seeds of methods that have several: what another training may change."""
-    lines = []
+    ks = (1, max(KS))
+    several = {}
     for row, cell in methods(kind).items():
-        whole = [
-            result
-            for result in data.results(cell, "mbpp", max(KS))
-            if all(result in data.results(cell, name, max(KS)) for name in SETS)
-        ]
-        for result in whole if len(whole) > 1 else []:
-            ends = {name: data.scores_of(result, name, (1, 128), "max") for name in SETS}
-            over = np.concatenate([ends[name] for name in SAMPLED])
-            below = np.concatenate([data.scores(BASE, name, (1, 128), "max") for name in SAMPLED])
-            gaps = [with_interval(gap) for gap in differences(over, below)]
-            means = [float(ends[name][:, i].mean()) for i in (0, 1) for name in SETS]
-            lines.append([f"{row}, seed {result.about['seed']}", *gaps, *means])
-    head = ["", *(f"max@{k} over base" for k in (1, 128))]
-    head += [f"max@{k} on {name}" for k in (1, 128) for name in SETS]
-    return pipes(head, lines) if lines else ""
+        there = [data.results(cell, name, max(ks)) for name in SETS]
+        whole = [result for result in there[0] if all(result in each for each in there)]
+        if len(whole) > 1:
+            several |= {f"{row}, seed {result.about['seed']}": result for result in whole}
+    if not several:
+        return ""
+    base = np.concatenate([data.scores(BASE, name, ks, "max") for name in SAMPLED])
+    lines = []
+    for row, result in several.items():
+        ends = {name: data.scores_of(result, name, ks, "max") for name in SETS}
+        gaps = differences(np.concatenate([ends[name] for name in SAMPLED]), base)
+        means = [float(ends[name][:, i].mean()) for i in range(len(ks)) for name in SETS]
+        lines.append([row, *map(with_interval, gaps), *means])
+    head = ["", *(f"max@{k} over base" for k in ks)]
+    return pipes([*head, *(f"max@{k} on {name}" for k in ks for name in SETS)], lines)
 
 
 def cut_off(data: Data, kind: str) -> str:
