@@ -19,17 +19,25 @@ import numpy as np
 from experiments.grid.costs import drift_by_iteration, profile, sampling_profile
 from experiments.grid.data import Data, metric_mean, pipes
 from experiments.grid.make_cells import METHODS, TRIES
+from experiments.grid.pairs import (
+    COMPARED,
+    KS,
+    SETS,
+    against,
+    by_seed,
+    cut_off,
+    goal,
+    methods,
+    paired,
+    unfinished,
+)
 from experiments.grid.plan import BASE, HERE
 from experiments.grid.results import unpack
-from maxk.evaluate import Difference, differences, ranked
+from maxk.evaluate import ranked
 from maxk.evaluate.paper import tables as paper_tables
 from maxk.evaluate.samples import Metric
-from maxk.evaluate.tables import SIGNIFICANT, Table, markdown
+from maxk.evaluate.tables import Table, markdown
 
-SETS = ("mbpp", "mbpp-plus", "humaneval", "leetcode", "code-contests")
-SAMPLED = tuple(name for name in SETS if name != "mbpp-plus")  # which judges mbpp's once more
-OURS = ("bon-centered", "off-policy-exact", "off-policy-normalized")
-KS = (1, 2, 4, 8, 16, 32, 64, 128)
 Column = tuple[str, Metric, int]  # set, metric, k
 ENTROPY_EDGES = np.arange(0, 1.15, 0.1)  # of the shares; the last has what is above too
 
@@ -82,19 +90,6 @@ PAPERS = {
 }  # of the sets that it has too
 
 
-def methods(kind: str) -> dict[str, str]:
-    return {"base": BASE, **{method: f"{kind}-{method}" for method in METHODS}}
-
-
-def measured(data: Data, kind: str) -> dict[str, str]:
-    """The methods that have samples of every set."""
-    return {
-        row: cell
-        for row, cell in methods(kind).items()
-        if all(data.has(cell, name, max(KS)) for name in SAMPLED)
-    }
-
-
 def main_table(data: Data, kind: str, metric: Metric, k: int) -> str:
     columns: list[Column] = [(name, metric, k) for name in SETS]
     return across(data, methods(kind), columns, f"{metric}@{k}, trained as {kind}-*")
@@ -105,94 +100,6 @@ def curves(data: Data, kind: str, name: str, metric: Metric) -> str:
     return across(
         data, methods(kind), [(name, metric, k) for k in KS], f"{name}, trained as {kind}-*"
     )
-
-
-def paired(data: Data, kind: str) -> str:
-    """Every method against the base model and against GRPO, over the problems of all sets.
-
-    But for MBPP+, whose samples are those of MBPP.
-    """
-    others = {"base": BASE, "grpo": f"{kind}-grpo"}
-    lines = []
-    for row, cell in measured(data, kind).items():
-        entropy = float(data.entropies(cell, "mbpp").mean())
-        gaps = [x for other in others.values() for x in against(data, cell, other, SAMPLED)]
-        lines.append([row, entropy, *gaps])
-    head = ["", "entropy of a token on mbpp"]
-    head += [f"max@{k} over {other}" for other in others for k in COMPARED]
-    return pipes(head, lines) if len(lines) > 1 else ""
-
-
-def by_seed(data: Data, kind: str) -> str:
-    """The seeds of methods that have several: what another training may change."""
-    ks = (1, max(KS))
-    several = {}
-    for row, cell in methods(kind).items():
-        there = [data.results(cell, name, max(ks)) for name in SETS]
-        whole = [result for result in there[0] if all(result in each for each in there)]
-        if len(whole) > 1:
-            several |= {f"{row}, seed {result.about['seed']}": result for result in whole}
-    if not several:
-        return ""
-    base = np.concatenate([data.scores(BASE, name, ks, "max") for name in SAMPLED])
-    lines = []
-    for row, result in several.items():
-        ends = {name: data.scores_of(result, name, ks, "max") for name in SETS}
-        gaps = differences(np.concatenate([ends[name] for name in SAMPLED]), base)
-        means = [float(ends[name][:, i].mean()) for i in range(len(ks)) for name in SETS]
-        lines.append([row, *map(with_interval, gaps), *means])
-    head = ["", *(f"max@{k} over base" for k in ks)]
-    return pipes([*head, *(f"max@{k} on {name}" for k in ks for name in SETS)], lines)
-
-
-def cut_off(data: Data, kind: str) -> str:
-    """How many completions end at the limit of tokens, and what is left without HumanEval's."""
-    split, ks, rows = "humaneval", (1, 128), measured(data, kind)
-    if not {"base", "grpo"} <= rows.keys():
-        return ""
-    trained = [data.cut_off(cell, split) for row, cell in rows.items() if row != "base"]
-    often = np.max(trained, axis=0) > 0.5
-    found = {
-        row: {name: data.scores(cell, name, ks, "max") for name in SAMPLED}
-        for row, cell in rows.items()
-    }
-    rest = {
-        row: np.concatenate([each[~often] if name == split else each for name, each in by.items()])
-        for row, by in found.items()
-    }
-    lines = []
-    for row, cell in rows.items():
-        shares = [f"{100 * data.cut_off(cell, name).mean():.0f} %" for name in SAMPLED]
-        parts = [found[row][split][which].mean(axis=0) for which in (~often, often)]
-        gaps = [None] * len(ks) if row == "grpo" else differences(rest[row], rest["grpo"])
-        lines.append(
-            [
-                *(row, *shares),
-                *(float(x) for part in parts for x in part),
-                *(gap and with_interval(gap) for gap in gaps),
-            ]
-        )
-    counts = {"rarely": int((~often).sum()), "often": int(often.sum())}
-    head = ["", *(f"cut off on {name}" for name in SAMPLED)]
-    head += [
-        f"max@{k} on the {count} problems of {split} {how} cut off"
-        for how, count in counts.items()
-        for k in ks
-    ]
-    head += [f"max@{k} over grpo on the {len(rest['grpo'])} without the latter" for k in ks]
-    return pipes(head, lines)
-
-
-def unfinished(data: Data, kind: str, name: str = "leetcode") -> str:
-    """Answers that end after a signature, and the reward of the others."""
-    lines = []
-    for row, cell in methods(kind).items():
-        if data.has(cell, name):
-            share, rest = data.unfinished(cell, name)
-            mean = float(data.scores(cell, name, [1], "max").mean())
-            lines.append([row, f"{100 * share:.0f} %", mean, rest])
-    head = ["", f"{name}: ended, and no program", "max@1", "max@1 of the other completions"]
-    return pipes(head, lines) if len(lines) > 1 else ""
 
 
 def beside_paper(number: str | None, ours: str) -> str:
@@ -238,7 +145,6 @@ def k_table(data: Data) -> str:
 
 
 REFERENCE = "grpo-slow"  # what the others are compared with
-COMPARED = (1, 16, 128)
 
 
 def tries(data: Data) -> str:
@@ -258,21 +164,6 @@ def tries(data: Data) -> str:
     head = ["", "entropy of a token on mbpp-validation", "drift before the third update of a batch"]
     head += [f"max@{k} over {REFERENCE}, both sets" for k in COMPARED]
     return f"{table}\n\n{pipes(head, lines)}" if table else ""
-
-
-def against(data: Data, cell: str, other: str, sets: Sequence[str]) -> list[str | None]:
-    """Paired differences of two cells over the problems of all the sets, with their intervals."""
-    pair, most = (cell, other), max(COMPARED)
-    if cell == other or not all(data.has(each, name, most) for each in pair for name in sets):
-        return [None] * len(COMPARED)
-    first, second = (
-        np.concatenate([data.scores(each, name, COMPARED, "max") for name in sets]) for each in pair
-    )
-    return [with_interval(gap) for gap in differences(first, second)]
-
-
-def with_interval(gap: Difference) -> str:
-    return f"{gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})"
 
 
 SHOWN = "-shown"  # cells whose prompts show all tests of MBPP, in training and in `mbpp`
@@ -313,41 +204,6 @@ def drift_table(data: Data, tag: str = "", rate: str = "5e-6") -> str:
     rows = {"base": BASE, **{name: f"drift-{name}{tag}" for name in DRIFT}}
     columns: list[Column] = [(name, "max", k) for name in ("mbpp", "humaneval") for k in (1, 128)]
     return across(data, rows, columns, f"8 updates a batch, learning rate {rate}")
-
-
-def goal(data: Data, kind: str = "mbpp") -> str:
-    """Our methods against the best of the paper's, at the largest k up to 128 that all have."""
-    lines = []
-    for name in SETS:
-        theirs = [m for m in METHODS if m not in OURS and data.has(f"{kind}-{m}", name)]
-        ours = [m for m in OURS if data.has(f"{kind}-{m}", name)]
-        if not theirs or not ours or not data.has(BASE, name):
-            continue
-        cells = {m: f"{kind}-{m}" for m in (*theirs, *ours)} | {"base": BASE}
-        ks = [k for k in KS if all(data.has(cell, name, k) for cell in cells.values())]
-        found = {m: data.scores(cell, name, ks, "max") for m, cell in cells.items()}
-        best = max(theirs, key=lambda m: found[m][:, -1].mean())
-        for method in ours:
-            (gap,) = differences(found[method][:, -1:], found[best][:, -1:])
-            below = [
-                k
-                for i, k in enumerate(ks)
-                if found[method][:, i].mean() < found["base"][:, i].mean()
-            ]
-            first = (
-                found[method][:, 0].mean() - found["grpo"][:, 0].mean() if "grpo" in found else None
-            )
-            lines.append(
-                [
-                    *(name, method, best, ks[-1]),
-                    with_interval(gap),
-                    f"{gap.p:.3g}{' *' if gap.p < SIGNIFICANT and gap.value > 0 else ''}",
-                    ", ".join(map(str, below)) or "none",
-                    None if first is None else f"{first:+.3f}",
-                ]
-            )
-    head = ["set", "ours", "best of the paper's", "k", "difference in max@k", "p"]
-    return pipes([*head, "k below base", "max@1 over GRPO"], lines) if lines else ""
 
 
 def figure1(data: Data) -> str:
