@@ -10,6 +10,7 @@ A cell is an ordinary configuration of `maxk train`. Its name begins with its ki
     drift            many updates on a batch and a higher learning rate
     try              what may be better, trained on MBPP train, measured on validation alone; some
                      are methods of experiments/pocket/tried.py
+    choose           the same, trained on LeetCode, so that all of MBPP but test is to measure on
 """
 
 import tomllib
@@ -155,6 +156,26 @@ TRIES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # method, its 
     "bon-centered-rising-slow": ("bon-centered", RISING, SLOW),
     "bon-centered-k14-slow-n16": ("bon-centered", {"k": 14}, SLOW | SIXTEEN),
 }
+# Trained on LeetCode, where methods differ by far more. There bon-centered has GRPO's max@1 and
+# most of off-policy's max@128: is there a k, a group or a region that has all of it? As many
+# completions and updates for each.
+HALF = {"num_generations": 16, "num_train_epochs": 0.5}
+QUARTER = {"num_generations": 32, "num_train_epochs": 0.25}
+CHOICES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "grpo": ("grpo", {}, {}),
+    "off-policy": ("off-policy", {}, {}),
+    "bon-centered": ("bon-centered", {}, {}),
+    "bon-centered-k7": ("bon-centered", K7, {}),
+    "bon-centered-n16": ("bon-centered", K8, HALF),
+    "bon-centered-k14-n16": ("bon-centered", {"k": 14}, HALF),
+    "bon-centered-n32": ("bon-centered", K16, QUARTER),
+    "bon-centered-rising": ("bon-centered", RISING, {}),
+    "centered-region": ("centered-region", {}, {}),
+    "centered-region-k7": ("centered-region", K7, {}),
+    "centered-region-n16": ("centered-region", K8, HALF),
+    "off-policy-k7": ("off-policy", K7, {}),
+    "off-policy-n16": ("off-policy", K8, HALF),
+}
 DRIFT = {"num_iterations": 8, **FAST}
 
 
@@ -199,6 +220,9 @@ def cells() -> dict[str, dict[str, Any]]:
     for which, (method, more, trl) in TRIES.items():
         name, data = f"try-{which}", MBPP | {"split": "train"}
         made[name] = cell(name, method, data, SMALL | EPOCHS | FAST | trl, **more)
+    for which, (method, more, trl) in CHOICES.items():
+        name = f"choose-{which}"
+        made[name] = cell(name, method, LEETCODE, SMALL | LONGER | trl, **more)
     off_policy = ("off-policy", "off-policy-exact", "off-policy-normalized")
     for method in ("grpo", "bon-centered", *off_policy):
         name = f"drift-{method}"

@@ -18,7 +18,7 @@ import numpy as np
 
 from experiments.grid.costs import drift_by_iteration, profile, sampling_profile
 from experiments.grid.data import Data, metric_mean, pipes
-from experiments.grid.make_cells import METHODS, TRIES
+from experiments.grid.make_cells import CHOICES, METHODS, TRIES
 from experiments.grid.pairs import (
     COMPARED,
     KS,
@@ -144,25 +144,38 @@ def k_table(data: Data) -> str:
     return across(data, rows, SHORT, "the k of training, n = 8")
 
 
-REFERENCE = "grpo-slow"  # what the others are compared with
-
-
 def tries(data: Data) -> str:
     """What was tried, on validation."""
+    rows = {name: f"try-{name}" for name in TRIES}
     sets = ("mbpp-validation", "validation")
-    rows = {"base": BASE} if data.has(BASE, sets[0]) else {}
-    rows |= {name: f"try-{name}" for name in TRIES}
+    return tried(data, rows, sets, "grpo-slow", "trained on MBPP train, measured on validation")
+
+
+def choices(data: Data) -> str:
+    """The same, trained on LeetCode."""
+    rows = {name: f"choose-{name}" for name in CHOICES}
+    sets = ("mbpp-train", "mbpp-validation", "validation")
+    return tried(data, rows, sets, "grpo", "trained on LeetCode, measured on validation")
+
+
+def tried(
+    data: Data, cells: dict[str, str], sets: Sequence[str], reference: str, caption: str
+) -> str:
+    """Settings beside each other, and against one of them over the problems of all the sets."""
+    based = all(data.has(BASE, name) for name in sets)
+    rows = {"base": BASE, **cells} if based else cells
     columns: list[Column] = [(name, "max", k) for name in sets for k in (1, 8, 128)]
-    table = across(data, rows, columns, "trained on MBPP train, measured on validation")
+    table = across(data, rows, columns, caption)
     lines = []
     for row, cell in rows.items():
         if data.has(cell, sets[0]):
             logged = [r.about["train"]["metrics"] for r in data.cells[cell] if r.about["train"]]
             drift = metric_mean(logged, "drift/iteration_3/mean")
             entropy = float(data.entropies(cell, sets[0]).mean())
-            lines.append([row, entropy, drift, *against(data, cell, f"try-{REFERENCE}", sets)])
-    head = ["", "entropy of a token on mbpp-validation", "drift before the third update of a batch"]
-    head += [f"max@{k} over {REFERENCE}, both sets" for k in COMPARED]
+            lines.append([row, entropy, drift, *against(data, cell, cells[reference], sets)])
+    head = ["", f"entropy of a token on {sets[0]}", "drift before the third update of a batch"]
+    count = "both" if len(sets) == 2 else "all"
+    head += [f"max@{k} over {reference}, {count} sets" for k in COMPARED]
     return f"{table}\n\n{pipes(head, lines)}" if table else ""
 
 
@@ -260,6 +273,7 @@ def blocks() -> dict[str, Callable[[Data], str]]:
         "k": k_table,
         "shown": shown_table,
         "tries": tries,
+        "choices": choices,
         "drift": drift_table,
         "drift-fast": lambda data: drift_table(data, "-fast", "2e-5"),
         "drift-by-iteration": drift_by_iteration,
