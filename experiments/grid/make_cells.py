@@ -157,8 +157,8 @@ TRIES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # method, its 
     "bon-centered-k14-slow-n16": ("bon-centered", {"k": 14}, SLOW | SIXTEEN),
 }
 # Trained on LeetCode, where methods differ by far more. There bon-centered has GRPO's max@1 and
-# most of off-policy's max@128, off-policy-exact all of it and a little less of max@1: is there a k, a
-# group or a region that has both? As many completions and updates for each.
+# most of off-policy's max@128, off-policy-exact all of it and a little less of max@1: is there a
+# k, a group or a region that has both? As many completions and updates for each.
 HALF = {"num_generations": 16, "num_train_epochs": 0.5}
 QUARTER = {"num_generations": 32, "num_train_epochs": 0.25}
 CHOICES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
