@@ -289,6 +289,7 @@ def blocks() -> dict[str, Callable[[Data], str]]:
             filter(None, (curves(data, kind, "leetcode", metric) for metric in ("pass", "max")))
         )
         made[f"{kind}-paired"] = lambda data, kind=kind: paired(data, kind)
+        made[f"{kind}-cut-off"] = lambda data, kind=kind: cut_off(data, kind)
         made[f"{kind}-unfinished"] = lambda data, kind=kind: unfinished(data, kind)
         made[f"{kind}-goal"] = lambda data, kind=kind: goal(data, kind)
     for name in SETS:

@@ -74,7 +74,8 @@ def draw_line(axes: "Axes", xs: Sequence[float], ys: Sequence[float], style: Sty
 
 
 def legend(axes: "Axes", where: Any, **more: Any) -> None:
-    """Without a frame."""
+    """Without a frame; the lines long enough to tell a dashed one, whose gap a marker may hide."""
+    more = {"handlelength": 3.2} | more
     axes.legend(loc=where, frameon=False, fontsize=8, labelcolor=INK, **more)
 
 
