@@ -162,17 +162,21 @@ def tried(
     data: Data, cells: dict[str, str], sets: Sequence[str], reference: str, caption: str
 ) -> str:
     """Settings beside each other, and against one of them over the problems of all the sets."""
-    based = all(data.has(BASE, name) for name in sets)
-    rows = {"base": BASE, **cells} if based else cells
+    rows = {
+        row: cell
+        for row, cell in {"base": BASE, **cells}.items()
+        if all(data.has(cell, name) for name in sets)
+    }
+    if not rows:
+        return ""
     columns: list[Column] = [(name, "max", k) for name in sets for k in (1, 8, 128)]
     table = across(data, rows, columns, caption)
     lines = []
     for row, cell in rows.items():
-        if data.has(cell, sets[0]):
-            logged = [r.about["train"]["metrics"] for r in data.cells[cell] if r.about["train"]]
-            drift = metric_mean(logged, "drift/iteration_3/mean")
-            entropy = float(data.entropies(cell, sets[0]).mean())
-            lines.append([row, entropy, drift, *against(data, cell, cells[reference], sets)])
+        logged = [r.about["train"]["metrics"] for r in data.cells[cell] if r.about["train"]]
+        drift = metric_mean(logged, "drift/iteration_3/mean")
+        entropy = float(data.entropies(cell, sets[0]).mean())
+        lines.append([row, entropy, drift, *against(data, cell, cells[reference], sets)])
     head = ["", f"entropy of a token on {sets[0]}", "drift before the third update of a batch"]
     count = "both" if len(sets) == 2 else "all"
     head += [f"max@{k} over {reference}, {count} sets" for k in COMPARED]
