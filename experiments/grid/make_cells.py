@@ -162,6 +162,13 @@ TRIES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # method, its 
 HALF = {"num_generations": 16, "num_train_epochs": 0.5}
 QUARTER = {"num_generations": 32, "num_train_epochs": 0.25}
 LINEAR = {"learning_rate": 4e-6, "lr_scheduler_type": "linear"}  # to 0; 2e-6 in the mean
+
+
+def kept(percent: int) -> dict[str, Any]:
+    """Of the base model's weights."""
+    return {"keep_start": percent / 100}
+
+
 CHOICES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "grpo": ("grpo", {}, {}),
     "off-policy": ("off-policy", {}, {}),
@@ -186,6 +193,18 @@ CHOICES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "grpo-linear": ("grpo", {}, LINEAR),
     "bon-centered-linear": ("bon-centered", {}, LINEAR),
     "off-policy-exact-linear": ("off-policy-exact", {}, LINEAR),
+    # What training takes away (habits that nothing rewarded, max@128 on other sets) and what it
+    # gives need not go at the same pace on the line back to the base model.
+    "grpo-kept-30": ("grpo", {}, kept(30)),
+    "grpo-kept-50": ("grpo", {}, kept(50)),
+    "off-policy-kept-30": ("off-policy", {}, kept(30)),
+    "off-policy-exact-kept-30": ("off-policy-exact", {}, kept(30)),
+    "bon-centered-kept-15": ("bon-centered", {}, kept(15)),
+    "bon-centered-kept-30": ("bon-centered", {}, kept(30)),
+    "bon-centered-kept-50": ("bon-centered", {}, kept(50)),
+    "bon-mean": ("bon-mean", {}, {}),
+    "bon-mean-kept-30": ("bon-mean", {}, kept(30)),
+    "bon-mean-kept-50": ("bon-mean", {}, kept(50)),
 }
 DRIFT = {"num_iterations": 8, **FAST}
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from experiments.grid.engines import TransformersEngine, VllmEngine
 from experiments.grid.gpu import GpuWatch
+from experiments.grid.kept import keep_start, trained_alike
 from experiments.grid.plan import BASE, HERE, EvalSet, Grid
 from experiments.grid.results import all_sampled, whole
 from experiments.grid.sets import Sets, number
@@ -97,6 +98,12 @@ class Cell:
     def trained(self) -> bool:
         return self.name == BASE or (self.folder / "train" / "model").exists()
 
+    def alike(self) -> "Cell | None":
+        """One whose training would be the same, if that is finished here."""
+        name = trained_alike(self.name)
+        other = None if name is None else replace(self, name=name, beside=[])
+        return other if other is not None and other.trained() else None
+
     def missing(self, each: EvalSet, n: int) -> int:
         """Completions of a set that are still to be sampled; 0 if it is only to be judged."""
         run = self.run_of(each)
@@ -121,6 +128,11 @@ class Cell:
         """From the start, or from the checkpoint that the end of a budget left."""
         from maxk.train.job import train
 
+        if (other := self.alike()) is not None:
+            with self.stage("keep") as note:
+                note |= {"of": other.full_name}
+                keep_start(self.config(), other.config())
+            return
         self.site.engine.forget()
         free_memory()
         with self.stage("train") as note:

@@ -1,4 +1,4 @@
-"""The mean of the weights as the trained model."""
+"""Other weights than the last as the trained model: their mean, and a way back to the first."""
 
 from typing import Any
 
@@ -70,9 +70,60 @@ def test_a_checkpoint_from_before_there_was_a_mean_begins_one(tmp_path):
     assert trainer._average.count == 3
 
 
+@pytest.mark.parametrize("share", [0.1, 0.75])
+def test_the_trained_model_is_on_the_line_to_the_one_it_began_as(tmp_path, share):
+    plain = train(tmp_path / "plain", **SETTINGS)
+    kept = train(tmp_path / "kept", **SETTINGS, keep_start=share)
+    begun, last = plain.states[0], weights_of(plain)
+    for step in range(6):  # the training itself is the same
+        for name, weight in kept.states[step].items():
+            assert torch.equal(weight, plain.states[step][name])
+    far = 0.0
+    for name, weight in weights_of(kept).items():
+        expected = (1 - share) * last[name].double() + share * begun[name].double()
+        torch.testing.assert_close(weight.double(), expected, rtol=1e-6, atol=1e-7)
+        far = max(far, float((last[name] - begun[name]).abs().max()))
+    assert far > 1e-2, "either end of the line would have passed too"
+
+
+def test_it_is_the_mean_that_is_moved_if_there_is_one(tmp_path):
+    more: dict[str, Any] = {**SETTINGS, "average_from": 0.5}
+    averaged = train(tmp_path / "averaged", **more)
+    kept = train(tmp_path / "kept", **more, keep_start=0.5)
+    mean, begun = weights_of(averaged), averaged.states[0]
+    for name, weight in weights_of(kept).items():
+        torch.testing.assert_close(weight, (mean[name] + begun[name]) / 2, rtol=1e-6, atol=1e-7)
+
+
+def test_a_training_that_goes_on_keeps_what_it_first_began_with(tmp_path):
+    saving = {"save_strategy": "steps", "save_steps": 3, "output_dir": str(tmp_path / "out")}
+    plain = train(tmp_path / "plain", **SETTINGS)
+    train(tmp_path, **{**SETTINGS, **saving, "max_steps": 3})
+    model, tokenizer = tiny_model()
+    begun = {name: weight.clone() for name, weight in model.state_dict().items()}
+    trainer = Watched(
+        model=model,
+        reward_funcs=digits,
+        args=config(tmp_path, **{**SETTINGS, **saving, "keep_start": 0.5}),
+        train_dataset=Dataset.from_list([{"prompt": f"{i} "} for i in range(16)]),
+        processing_class=tokenizer,
+    )
+    trainer.train(resume_from_checkpoint=True)
+    last = weights_of(plain)
+    for name, weight in weights_of(trainer).items():
+        torch.testing.assert_close(weight, (last[name] + begun[name]) / 2, rtol=1e-4, atol=1e-5)
+
+
+def test_adapters_keep_nothing_of_their_start(tmp_path):
+    with pytest.raises(ValueError, match="keep_start is not for adapters"):
+        train(tmp_path, **WITH_LORA, keep_start=0.5)
+
+
 def test_weights_that_are_spread_over_processes_are_refused(tmp_path, monkeypatch):
     """FSDP itself needs GPUs; here a single process is called spread."""
     assert trainer_module._SPREAD == (DistributedType.FSDP, DistributedType.DEEPSPEED)
     monkeypatch.setattr(trainer_module, "_SPREAD", (DistributedType.NO,))
     with pytest.raises(ValueError, match="average_from needs whole weights in each process"):
         train(tmp_path, average_from=0.5)
+    with pytest.raises(ValueError, match="keep_start needs whole weights in each process"):
+        train(tmp_path, keep_start=0.5)

@@ -617,6 +617,13 @@ def test_a_reward_function_that_raises_is_named(tmp_path):
             | {"save_strategy": "steps", "eval_steps": 1, "save_steps": 1},
             "average_from and load_best_model_at_end are two answers",
         ),
+        ({"keep_start": 1.0}, "keep_start=1.0 must be a share from 0 to below 1"),
+        ({"keep_start": -0.1}, "keep_start=-0.1 must be a share from 0 to below 1"),
+        (
+            {"keep_start": 0.5, "load_best_model_at_end": True, "eval_strategy": "steps"}
+            | {"save_strategy": "steps", "eval_steps": 1, "save_steps": 1},
+            "keep_start and load_best_model_at_end are two answers",
+        ),
         (
             {"method": "grpo", "k_schedule": "linear", "k_end": 2},
             "k_schedule='linear', but method='grpo' has no k",

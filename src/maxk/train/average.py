@@ -1,8 +1,12 @@
-"""The mean of the weights over the later part of a training, as the model that comes out of it.
+"""Other weights than the last, as the model that comes out of a training.
 
-Adam's steps are of one length, however much of a gradient is noise, so weights wander about the
-path that they are on. Their mean wanders less (Polyak and Juditsky, 1992), and is not as far from
-the model it began with, which is what narrows a policy.
+Their mean over its later part: Adam's steps are of one length, however much of a gradient is noise,
+so weights wander about the path that they are on. Their mean wanders less (Polyak and Juditsky,
+1992), and is not as far from the model it began with, which is what narrows a policy.
+
+Or a point on the line to that model (Wortsman et al., 2022, for robustness to other data; Dang et
+al., 2025, for pass@k): what nothing rewarded is a small change of each weight and shrinks with it,
+while there may be more left of what was learned.
 """
 
 from collections.abc import Iterator
@@ -49,6 +53,25 @@ class AverageWeights(TrainerCallback):
 
     def restore(self, kept: dict[str, Any]) -> None:
         self.count, self.means = kept["count"], kept["means"]
+
+
+class KeepStart(TrainerCallback):
+    """Puts a share of the weights that the training began with into what comes out of it.
+
+    model: as it begins, before a checkpoint is loaded. Add it after AverageWeights, whose mean it
+    then takes for what was trained.
+    """
+
+    def __init__(self, model: Any, share: float) -> None:
+        self.share = share
+        self.start = {name: weight.detach().to("cpu", copy=True) for name, weight in trained(model)}
+
+    @torch.no_grad()
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step >= state.max_steps:
+            for name, weight in trained(kwargs["model"]):
+                start = self.start[name].to(weight.device, torch.float32)
+                weight.copy_(weight.float().lerp_(start, self.share))
 
 
 def trained(model: Any) -> Iterator[tuple[str, Tensor]]:

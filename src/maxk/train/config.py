@@ -74,6 +74,14 @@ class MaxKConfig(GRPOConfig):
             "share of them, as 0.5; None: the last weights. Costs a copy of the weights in float32."
         },
     )
+    keep_start: float = field(
+        default=0.0,
+        metadata={
+            "help": "The trained model keeps this share of the weights that it began with: it is a "
+            "point on the line between the two, as with 0.3. Costs a copy of the weights, on the "
+            "CPU."
+        },
+    )
     loss_type: str = field(default="dr_grpo", metadata={"help": "See trl.GRPOConfig."})
 
     def __post_init__(self) -> None:
@@ -113,7 +121,15 @@ class MaxKConfig(GRPOConfig):
         if self.clamp_delta is not None and self.clamp_delta <= 0:
             raise ValueError(f"clamp_delta={self.clamp_delta} must be above 0")
         if self.average_from is not None:
-            self._check_average(self.average_from)
+            if not 0 <= self.average_from < 1:
+                raise ValueError(
+                    f"average_from={self.average_from} must be a share from 0 to below 1"
+                )
+            self._check_best("average_from")
+        if not 0 <= self.keep_start < 1:
+            raise ValueError(f"keep_start={self.keep_start} must be a share from 0 to below 1")
+        if self.keep_start:
+            self._check_best("keep_start")
 
     def k_at(self, step: int, steps: int) -> int | None:
         """The k of an optimiser step; None for a method without one."""
@@ -139,13 +155,11 @@ class MaxKConfig(GRPOConfig):
                 "completions; use 'dr_grpo' or 'grpo'"
             )
 
-    def _check_average(self, share: float) -> None:
-        if not 0 <= share < 1:
-            raise ValueError(f"average_from={share} must be a share from 0 to below 1")
+    def _check_best(self, name: str) -> None:
         if self.load_best_model_at_end:
             raise ValueError(
-                "average_from and load_best_model_at_end are two answers to what the trained model "
-                "is; use one of them"
+                f"{name} and load_best_model_at_end are two answers to what the trained model is; "
+                "use one of them"
             )
 
     def _check_region(self) -> None:

@@ -29,7 +29,7 @@ from maxk.estimators import METHODS, advantages, trust_region
 from maxk.runs import Run
 from maxk.schema import dict_of_verdict
 from maxk.train.arithmetic import arithmetic, whole_groups
-from maxk.train.average import AverageWeights
+from maxk.train.average import AverageWeights, KeepStart
 from maxk.train.batches import (
     PER_COMPLETION,
     START,
@@ -105,6 +105,12 @@ class MaxKTrainer(GRPOTrainer):
                 raise ValueError("average_from needs whole weights in each process; leave it out")
             self._average = AverageWeights(args.average_from)
             self.add_callback(self._average)
+        if args.keep_start:
+            if self.accelerator.distributed_type in _SPREAD:
+                raise ValueError("keep_start needs whole weights in each process; leave it out")
+            if hasattr(self.model, "peft_config"):
+                raise ValueError("keep_start is not for adapters; scale their lora_alpha instead")
+            self.add_callback(KeepStart(self.model, args.keep_start))
 
     # --- what TRL calls ----------------------------------------------------------------------
 
