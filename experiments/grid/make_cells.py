@@ -24,6 +24,7 @@ METHODS = (
     *("grpo", "bon-max-mean", "bon-max-second", "bon-loo", "bon-mean", "bon-centered"),
     *("off-policy", "off-policy-exact", "off-policy-normalized"),
 )
+KEPT = ("bon-centered-kept-30",)  # methods that keep some of the start, chosen on validation
 HEAD = "# Made by experiments/grid/make_cells.py, which says what this kind of cell is for.\n"
 
 # The paper's, section 4.4; what it does not say is as in configs/paper.toml, but for the batch.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from experiments.grid.data import Data, pipes
-from experiments.grid.make_cells import METHODS
+from experiments.grid.make_cells import KEPT, METHODS
 from experiments.grid.plan import BASE
 from maxk.evaluate import Difference, differences
 from maxk.evaluate.tables import SIGNIFICANT
@@ -14,30 +14,33 @@ SETS = ("mbpp", "mbpp-plus", "humaneval", "leetcode", "code-contests")
 SAMPLED = tuple(name for name in SETS if name != "mbpp-plus")  # which judges mbpp's once more
 KS = (1, 2, 4, 8, 16, 32, 64, 128)
 COMPARED = (1, 16, 128)
-OURS = ("bon-centered", "off-policy-exact", "off-policy-normalized")
+OURS = ("bon-centered", "off-policy-exact", "off-policy-normalized", *KEPT)
+FINAL = "-final"  # the tag of the last comparison
 
 
-def methods(kind: str) -> dict[str, str]:
-    return {"base": BASE, **{method: f"{kind}-{method}" for method in METHODS}}
+def methods(kind: str, tag: str = "") -> dict[str, str]:
+    """Cells by what tables call them. tag: of their names, if they have other keys."""
+    cells = {method: f"{kind}-{method}{tag}" for method in (*METHODS, *KEPT)}
+    return {"base": f"{BASE}{tag}", **cells}
 
 
-def measured(data: Data, kind: str) -> dict[str, str]:
+def measured(data: Data, kind: str, tag: str = "") -> dict[str, str]:
     """The methods that have samples of every set."""
     return {
         row: cell
-        for row, cell in methods(kind).items()
+        for row, cell in methods(kind, tag).items()
         if all(data.has(cell, name, max(KS)) for name in SAMPLED)
     }
 
 
-def paired(data: Data, kind: str) -> str:
+def paired(data: Data, kind: str, tag: str = "") -> str:
     """Every method against the base model and against GRPO, over the problems of all sets.
 
     But for MBPP+, whose samples are those of MBPP.
     """
-    others = {"base": BASE, "grpo": f"{kind}-grpo"}
+    others = {row: methods(kind, tag)[row] for row in ("base", "grpo")}
     lines = []
-    for row, cell in measured(data, kind).items():
+    for row, cell in measured(data, kind, tag).items():
         entropy = float(data.entropies(cell, "mbpp").mean())
         gaps = [x for other in others.values() for x in against(data, cell, other, SAMPLED)]
         lines.append([row, entropy, *gaps])
@@ -46,18 +49,18 @@ def paired(data: Data, kind: str) -> str:
     return pipes(head, lines) if len(lines) > 1 else ""
 
 
-def by_seed(data: Data, kind: str) -> str:
+def by_seed(data: Data, kind: str, tag: str = "") -> str:
     """The seeds of methods that have several: what another training may change."""
     ks = (1, max(KS))
     several = {}
-    for row, cell in methods(kind).items():
+    for row, cell in methods(kind, tag).items():
         there = [data.results(cell, name, max(ks)) for name in SETS]
         whole = [result for result in there[0] if all(result in each for each in there)]
         if len(whole) > 1:
             several |= {f"{row}, seed {result.about['seed']}": result for result in whole}
     if not several:
         return ""
-    base = np.concatenate([data.scores(BASE, name, ks, "max") for name in SAMPLED])
+    base = np.concatenate([data.scores(f"{BASE}{tag}", name, ks, "max") for name in SAMPLED])
     lines = []
     for row, result in several.items():
         ends = {name: data.scores_of(result, name, ks, "max") for name in SETS}
@@ -68,9 +71,9 @@ def by_seed(data: Data, kind: str) -> str:
     return pipes([*head, *(f"max@{k} on {name}" for k in ks for name in SETS)], lines)
 
 
-def cut_off(data: Data, kind: str) -> str:
+def cut_off(data: Data, kind: str, tag: str = "") -> str:
     """How many completions end at the limit of tokens, and what is left without HumanEval's."""
-    split, ks, rows = "humaneval", (1, 128), measured(data, kind)
+    split, ks, rows = "humaneval", (1, 128), measured(data, kind, tag)
     if not {"base", "grpo"} <= rows.keys():
         return ""
     trained = [data.cut_off(cell, split) for row, cell in rows.items() if row != "base"]
@@ -133,15 +136,15 @@ def with_interval(gap: Difference) -> str:
     return f"{gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})"
 
 
-def goal(data: Data, kind: str = "mbpp") -> str:
+def goal(data: Data, kind: str = "mbpp", tag: str = "") -> str:
     """Our methods against the best of the paper's, at the largest k up to 128 that all have."""
     lines = []
     for name in SETS:
-        theirs = [m for m in METHODS if m not in OURS and data.has(f"{kind}-{m}", name)]
-        ours = [m for m in OURS if data.has(f"{kind}-{m}", name)]
-        if not theirs or not ours or not data.has(BASE, name):
+        cells = {m: cell for m, cell in methods(kind, tag).items() if data.has(cell, name)}
+        theirs = [m for m in METHODS if m not in OURS and m in cells]
+        ours = [m for m in OURS if m in cells]
+        if not theirs or not ours or "base" not in cells:
             continue
-        cells = {m: f"{kind}-{m}" for m in (*theirs, *ours)} | {"base": BASE}
         ks = [k for k in KS if all(data.has(cell, name, k) for cell in cells.values())]
         found = {m: data.scores(cell, name, ks, "max") for m, cell in cells.items()}
         best = max(theirs, key=lambda m: found[m][:, -1].mean())

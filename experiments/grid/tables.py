@@ -21,6 +21,7 @@ from experiments.grid.data import Data, metric_mean, pipes
 from experiments.grid.make_cells import CHOICES, METHODS, TRIES
 from experiments.grid.pairs import (
     COMPARED,
+    FINAL,
     KS,
     SETS,
     against,
@@ -90,16 +91,16 @@ PAPERS = {
 }  # of the sets that it has too
 
 
-def main_table(data: Data, kind: str, metric: Metric, k: int) -> str:
+def main_table(data: Data, kind: str, metric: Metric, k: int, tag: str = "") -> str:
     columns: list[Column] = [(name, metric, k) for name in SETS]
-    return across(data, methods(kind), columns, f"{metric}@{k}, trained as {kind}-*")
+    return across(data, methods(kind, tag), columns, f"{metric}@{k}, trained as {kind}-*")
 
 
-def curves(data: Data, kind: str, name: str, metric: Metric) -> str:
+def curves(data: Data, kind: str, name: str, metric: Metric, tag: str = "") -> str:
     """Tables 5 to 14 of the paper: one set, every k."""
-    return across(
-        data, methods(kind), [(name, metric, k) for k in KS], f"{name}, trained as {kind}-*"
-    )
+    ks = (*KS, 256) if tag == FINAL else KS
+    columns: list[Column] = [(name, metric, k) for k in ks]
+    return across(data, methods(kind, tag), columns, f"{name}, trained as {kind}-*")
 
 
 def beside_paper(number: str | None, ours: str) -> str:
@@ -296,6 +297,19 @@ def blocks() -> dict[str, Callable[[Data], str]]:
         made[f"{kind}-cut-off"] = lambda data, kind=kind: cut_off(data, kind)
         made[f"{kind}-unfinished"] = lambda data, kind=kind: unfinished(data, kind)
         made[f"{kind}-goal"] = lambda data, kind=kind: goal(data, kind)
+    for k in (1, 128, 256):
+        made[f"final-{k}"] = lambda data, k=k: main_table(data, "leetcode", "max", k, FINAL)
+    for name in SETS:
+        made[f"final-{name}"] = lambda data, name=name: "\n\n".join(
+            filter(
+                None,
+                (curves(data, "leetcode", name, metric, FINAL) for metric in ("pass", "max")),
+            )
+        )
+    made["final-paired"] = lambda data: paired(data, "leetcode", FINAL)
+    made["final-by-seed"] = lambda data: by_seed(data, "leetcode", FINAL)
+    made["final-cut-off"] = lambda data: cut_off(data, "leetcode", FINAL)
+    made["final-goal"] = lambda data: goal(data, "leetcode", FINAL)
     for name in SETS:
         for metric in ("pass", "max"):
             made[f"{metric}-{name}"] = lambda data, name=name, metric=metric: beside_paper(

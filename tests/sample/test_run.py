@@ -357,7 +357,9 @@ def test_a_judge_that_dies_ends_the_run_and_the_next_start_makes_up_for_it(tmp_p
 def test_equal_programs_for_a_problem_run_once(tmp_path):
     run = start(tmp_path / "run")
     texts = {0: TEXTS[0], 1: f"Another way to say it:\n{TEXTS[0]}", 2: TEXTS[1], 3: TEXTS[0]}
-    sample(problems(2), Fixed(texts), run, 4, SETTINGS)
+    texts[4] = texts[0].replace("```python\n", "```python\n\n# the same once more\n")
+    assert "# the same" in texts[4]
+    sample(problems(2), Fixed(texts), run, 5, SETTINGS)
     judged = []
 
     class Counting(Verifier):
@@ -368,7 +370,7 @@ def test_equal_programs_for_a_problem_run_once(tmp_path):
     with Counting(workers=1) as verifier:
         judge_parts(run, run.parts("completions"), verifier, "verdicts", lambda *_: None)
     assert len(judged) == 4  # two for each problem
-    assert [row["reward"] for row in rows(run, "verdicts")] == [1.0, 1.0, 0.5, 1.0] * 2
+    assert [row["reward"] for row in rows(run, "verdicts")] == [1.0, 1.0, 0.5, 1.0, 1.0] * 2
 
 
 def test_a_slow_program_does_not_keep_other_parts_waiting(tmp_path):

@@ -19,6 +19,7 @@ from maxk.records import Problem, Verdict
 from maxk.runs import Run, RunError, differences
 from maxk.sample.tables import VERDICTS, problems_of, verdict_row
 from maxk.verify import Limits, Verifier, program_for
+from maxk.verify.alike import key_of
 
 Seen = Callable[[int, float], None]  # so many completions judged, the sum of their rewards
 _TOGETHER = 4  # parts
@@ -115,15 +116,19 @@ def judge_part(
 ) -> None:
     """Judge a part of the completions and write its verdicts.
 
-    Of equal programs for a problem one is run.
+    Of programs for a problem that differ in comments and empty lines alone one is run.
     """
     path = run.folder / "completions" / f"{part}.parquet"
     rows = pq.read_table(path, columns=["problem", "sample", "completion"]).to_pylist()
-    alike: dict[tuple[str, str], list[int]] = {}  # rows by problem and program
+    alike: dict[tuple[str, tuple[bool, str]], list[int]] = {}  # rows by problem and program
+    programs: list[tuple[str, str]] = []  # of each of these the first, with its problem
     for i, row in enumerate(rows):
         program = program_for(problems[row["problem"]], row["completion"])
         if program.strip():
-            alike.setdefault((row["problem"], program), []).append(i)
+            same = alike.setdefault((row["problem"], key_of(program)), [])
+            if not same:
+                programs.append((row["problem"], program))
+            same.append(i)
     groups = list(alike.values())
     seen(len(rows) - sum(map(len, groups)), 0.0)
     verdicts: dict[int, Verdict] = {}
@@ -132,7 +137,7 @@ def judge_part(
         verdicts.update(dict.fromkeys(groups[job], verdict))
         seen(len(groups[job]), len(groups[job]) * verdict.fraction)
 
-    verifier.judge([(program, problems[problem].tests) for problem, program in alike], done)
+    verifier.judge([(program, problems[problem].tests) for problem, program in programs], done)
     out = [
         verdict_row(row["problem"], row["sample"], verdicts.get(i), verifier.tier)
         for i, row in enumerate(rows)
