@@ -24,7 +24,9 @@ METHODS = (
     *("grpo", "bon-max-mean", "bon-max-second", "bon-loo", "bon-mean", "bon-centered"),
     *("off-policy", "off-policy-exact", "off-policy-normalized"),
 )
-KEPT = ("bon-centered-kept-30",)  # methods that keep some of the start, chosen on validation
+KEPT = tuple(  # with 30 % of the base model's weights in what comes out, for the last comparison
+    f"{method}-kept-30" for method in ("grpo", "bon-centered", "off-policy", "off-policy-exact")
+)
 HEAD = "# Made by experiments/grid/make_cells.py, which says what this kind of cell is for.\n"
 
 # The paper's, section 4.4; what it does not say is as in configs/paper.toml, but for the batch.
@@ -87,6 +89,13 @@ K1, K2, K7, K8, K16 = ({"k": k} for k in (1, 2, 7, 8, 16))  # 4 is what cells ha
 RISING = {"k": 1, "k_schedule": "linear", "k_end": 7}
 TOKEN, FREE = ({"trust_region": region} for region in ("token", "none"))
 OPEN: dict[str, Any] = {"clamp_delta": float("inf")}
+
+
+def kept(percent: int) -> dict[str, Any]:
+    """Of the base model's weights."""
+    return {"keep_start": percent / 100}
+
+
 TRIES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # method, its options, TRL's
     "grpo": ("grpo", {}, {}),
     "bon-max-mean": ("bon-max-mean", {}, {}),
@@ -163,13 +172,6 @@ TRIES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # method, its 
 HALF = {"num_generations": 16, "num_train_epochs": 0.5}
 QUARTER = {"num_generations": 32, "num_train_epochs": 0.25}
 LINEAR = {"learning_rate": 4e-6, "lr_scheduler_type": "linear"}  # to 0; 2e-6 in the mean
-
-
-def kept(percent: int) -> dict[str, Any]:
-    """Of the base model's weights."""
-    return {"keep_start": percent / 100}
-
-
 CHOICES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "grpo": ("grpo", {}, {}),
     "off-policy": ("off-policy", {}, {}),
@@ -238,6 +240,10 @@ def cells() -> dict[str, dict[str, Any]]:
             ("paper", MBPP, {}),
         ):
             made[f"{kind}-{method}"] = cell(f"{kind}-{method}", method, data, trl, **own)
+    for name in KEPT:
+        method, percent = name.split("-kept-")
+        trl = SMALL | LONGER | kept(int(percent))
+        made[f"leetcode-{name}"] = cell(f"leetcode-{name}", method, LEETCODE, trl)
     for epochs, iterations in ((1, 1), (1, 3), (4, 1), (4, 3)):
         trl = SMALL | {"num_train_epochs": epochs, "num_iterations": iterations}
         asked.append((f"table4-{epochs}x{iterations}", "grpo", MBPP, trl))

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from maxk.evaluate import Cell, Table, ranked
 from maxk.evaluate.paper import tables as paper_tables
-from maxk.evaluate.tables import csv, latex, markdown, terminal
+from maxk.evaluate.tables import csv, latex, markdown, number, terminal
 
 
 def clearly_ranked() -> Table:
@@ -90,6 +90,13 @@ def test_markdown():
         "| 50% | <u>0.500</u> |",
     ]
     assert "**61.6 [50.0, 70.0]" in markdown(ODD, percent=True, intervals=True)
+
+
+def test_a_zero_that_rounding_made_has_no_sign():
+    cell = Cell(value=1e-4, low=-1e-18, high=0.0004)
+    assert number(cell, intervals=True) == "0.000 [0.000, 0.000]"
+    assert number(cell, percent=True, intervals=True) == "0.0 [0.0, 0.0]"
+    assert number(Cell(value=-0.25, low=-0.5, high=0.1), intervals=True) == "-0.250 [-0.500, 0.100]"
 
 
 def test_latex_is_escaped_and_has_rules():

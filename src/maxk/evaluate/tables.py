@@ -126,7 +126,7 @@ def number(cell: Cell, percent: bool = False, intervals: bool = False) -> str:
     """0.616, or 61.6 in percent; with intervals, 0.616 [0.571, 0.660]."""
 
     def one(x: float) -> str:
-        return f"{100 * x:.1f}" if percent else f"{x:.3f}"
+        return f"{100 * x:z.1f}" if percent else f"{x:z.3f}"  # z: no minus before a 0
 
     if not intervals or cell.low is None or cell.high is None:
         return one(cell.value)
