@@ -50,7 +50,7 @@ def run(folder: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "name",
     [
-        "a group over both ranks",
+        pytest.param("a group over both ranks", marks=pytest.mark.slow),  # test_accelerate has one
         "and over micro-batches",
         pytest.param("whole groups on each rank", marks=pytest.mark.slow),  # as on one
     ],
