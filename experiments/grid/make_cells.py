@@ -24,9 +24,10 @@ METHODS = (
     *("grpo", "bon-max-mean", "bon-max-second", "bon-loo", "bon-mean", "bon-centered"),
     *("off-policy", "off-policy-exact", "off-policy-normalized"),
 )
-KEPT = tuple(  # with 30 % of the base model's weights in what comes out, for the last comparison
-    f"{method}-kept-30" for method in ("grpo", "bon-centered", "off-policy", "off-policy-exact")
-)
+KEPT = {  # with 30 % of the base model's weights in what comes out, for the last comparison
+    f"{method}-kept-30": method
+    for method in ("grpo", "bon-centered", "off-policy", "off-policy-exact")
+}
 HEAD = "# Made by experiments/grid/make_cells.py, which says what this kind of cell is for.\n"
 
 # The paper's, section 4.4; what it does not say is as in configs/paper.toml, but for the batch.
@@ -240,9 +241,8 @@ def cells() -> dict[str, dict[str, Any]]:
             ("paper", MBPP, {}),
         ):
             made[f"{kind}-{method}"] = cell(f"{kind}-{method}", method, data, trl, **own)
-    for name in KEPT:
-        method, percent = name.split("-kept-")
-        trl = SMALL | LONGER | kept(int(percent))
+    for name, method in KEPT.items():
+        trl = SMALL | LONGER | kept(30)
         made[f"leetcode-{name}"] = cell(f"leetcode-{name}", method, LEETCODE, trl)
     for epochs, iterations in ((1, 1), (1, 3), (4, 1), (4, 3)):
         trl = SMALL | {"num_train_epochs": epochs, "num_iterations": iterations}

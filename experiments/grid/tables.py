@@ -103,6 +103,11 @@ def curves(data: Data, kind: str, name: str, metric: Metric, tag: str = "") -> s
     return across(data, methods(kind, tag), columns, f"{name}, trained as {kind}-*")
 
 
+def both_curves(data: Data, kind: str, name: str, tag: str = "") -> str:
+    made = (curves(data, kind, name, metric, tag) for metric in ("pass", "max"))
+    return "\n\n".join(filter(None, made))
+
+
 def beside_paper(number: str | None, ours: str) -> str:
     """number: of the paper's table, if it has one."""
     if not ours or number is None:
@@ -290,9 +295,7 @@ def blocks() -> dict[str, Callable[[Data], str]]:
     for kind in ("leetcode", "paper"):
         for k in (1, 128):
             made[f"{kind}-{k}"] = lambda data, kind=kind, k=k: main_table(data, kind, "max", k)
-        made[f"{kind}-curves"] = lambda data, kind=kind: "\n\n".join(
-            filter(None, (curves(data, kind, "leetcode", metric) for metric in ("pass", "max")))
-        )
+        made[f"{kind}-curves"] = lambda data, kind=kind: both_curves(data, kind, "leetcode")
         made[f"{kind}-paired"] = lambda data, kind=kind: paired(data, kind)
         made[f"{kind}-cut-off"] = lambda data, kind=kind: cut_off(data, kind)
         made[f"{kind}-unfinished"] = lambda data, kind=kind: unfinished(data, kind)
@@ -300,12 +303,7 @@ def blocks() -> dict[str, Callable[[Data], str]]:
     for k in (1, 128, 256):
         made[f"final-{k}"] = lambda data, k=k: main_table(data, "leetcode", "max", k, FINAL)
     for name in SETS:
-        made[f"final-{name}"] = lambda data, name=name: "\n\n".join(
-            filter(
-                None,
-                (curves(data, "leetcode", name, metric, FINAL) for metric in ("pass", "max")),
-            )
-        )
+        made[f"final-{name}"] = lambda data, name=name: both_curves(data, "leetcode", name, FINAL)
     made["final-paired"] = lambda data: paired(data, "leetcode", FINAL)
     made["final-by-seed"] = lambda data: by_seed(data, "leetcode", FINAL)
     made["final-cut-off"] = lambda data: cut_off(data, "leetcode", FINAL)

@@ -1,5 +1,6 @@
 """Other weights than the last as the trained model: their mean, and a way back to the first."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,22 @@ SETTINGS: dict[str, Any] = {"max_steps": 6, "learning_rate": 5e-3, "num_iteratio
 def weights_of(trainer: Watched) -> dict[str, torch.Tensor]:
     model: Any = trainer.model
     return {name: weight.clone() for name, weight in model.state_dict().items()}
+
+
+def gone_on_with(folder: Path, **more: Any) -> Watched:
+    """A training whose first half was without these settings."""
+    saving = {"save_strategy": "steps", "save_steps": 3, "output_dir": str(folder / "out")}
+    train(folder, **{**SETTINGS, **saving, "max_steps": 3})
+    model, tokenizer = tiny_model()
+    trainer = Watched(
+        model=model,
+        reward_funcs=digits,
+        args=config(folder, **{**SETTINGS, **saving, **more}),
+        train_dataset=Dataset.from_list([{"prompt": f"{i} "} for i in range(16)]),
+        processing_class=tokenizer,
+    )
+    trainer.train(resume_from_checkpoint=True)
+    return trainer
 
 
 @pytest.mark.parametrize(("share", "first"), [(0.0, 1), (0.5, 4), (0.51, 4), (0.7, 5), (0.99, 6)])
@@ -55,17 +72,7 @@ def test_of_adapters_it_is_their_factors_that_are_averaged(tmp_path):
 
 
 def test_a_checkpoint_from_before_there_was_a_mean_begins_one(tmp_path):
-    saving = {"save_strategy": "steps", "save_steps": 3, "output_dir": str(tmp_path / "out")}
-    train(tmp_path, **{**SETTINGS, **saving, "max_steps": 3})
-    model, tokenizer = tiny_model()
-    trainer = Watched(
-        model=model,
-        reward_funcs=digits,
-        args=config(tmp_path, **{**SETTINGS, **saving, "average_from": 0.0}),
-        train_dataset=Dataset.from_list([{"prompt": f"{i} "} for i in range(16)]),
-        processing_class=tokenizer,
-    )
-    trainer.train(resume_from_checkpoint=True)
+    trainer = gone_on_with(tmp_path, average_from=0.0)
     assert trainer._average is not None
     assert trainer._average.count == 3
 
@@ -96,20 +103,9 @@ def test_it_is_the_mean_that_is_moved_if_there_is_one(tmp_path):
 
 
 def test_a_training_that_goes_on_keeps_what_it_first_began_with(tmp_path):
-    saving = {"save_strategy": "steps", "save_steps": 3, "output_dir": str(tmp_path / "out")}
     plain = train(tmp_path / "plain", **SETTINGS)
-    train(tmp_path, **{**SETTINGS, **saving, "max_steps": 3})
-    model, tokenizer = tiny_model()
-    begun = {name: weight.clone() for name, weight in model.state_dict().items()}
-    trainer = Watched(
-        model=model,
-        reward_funcs=digits,
-        args=config(tmp_path, **{**SETTINGS, **saving, "keep_start": 0.5}),
-        train_dataset=Dataset.from_list([{"prompt": f"{i} "} for i in range(16)]),
-        processing_class=tokenizer,
-    )
-    trainer.train(resume_from_checkpoint=True)
-    last = weights_of(plain)
+    trainer = gone_on_with(tmp_path, keep_start=0.5)
+    begun, last = plain.states[0], weights_of(plain)
     for name, weight in weights_of(trainer).items():
         torch.testing.assert_close(weight, (last[name] + begun[name]) / 2, rtol=1e-4, atol=1e-5)
 

@@ -101,16 +101,18 @@ class MaxKTrainer(GRPOTrainer):
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._average: AverageWeights | None = None
         if args.average_from is not None:
-            if self.accelerator.distributed_type in _SPREAD:
-                raise ValueError("average_from needs whole weights in each process; leave it out")
+            self._need_whole_weights("average_from")
             self._average = AverageWeights(args.average_from)
             self.add_callback(self._average)
         if args.keep_start:
-            if self.accelerator.distributed_type in _SPREAD:
-                raise ValueError("keep_start needs whole weights in each process; leave it out")
+            self._need_whole_weights("keep_start")
             if hasattr(self.model, "peft_config"):
                 raise ValueError("keep_start is not for adapters; scale their lora_alpha instead")
             self.add_callback(KeepStart(self.model, args.keep_start))
+
+    def _need_whole_weights(self, name: str) -> None:
+        if self.accelerator.distributed_type in _SPREAD:
+            raise ValueError(f"{name} needs whole weights in each process; leave it out")
 
     # --- what TRL calls ----------------------------------------------------------------------
 
