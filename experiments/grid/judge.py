@@ -15,7 +15,7 @@ from pathlib import Path
 
 from experiments.grid.results import all_sampled, collect, whole
 from maxk.runs import Run, RunError
-from maxk.sample.judging import Judging, verify_run
+from maxk.sample import Judging, verify_run
 from maxk.verify import Limits
 
 _POLL = 2.0  # seconds

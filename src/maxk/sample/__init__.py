@@ -11,10 +11,11 @@ import importlib.util
 from typing import Any, Literal
 
 from maxk.sample.base import Completion, Request, Sampler, Settings
-from maxk.sample.judging import Judging, verify_run
+from maxk.sample.judging import Judging
 from maxk.sample.run import Progress, sample
 from maxk.sample.shards import merge, share
 from maxk.sample.tables import problems_of
+from maxk.sample.verifying import verify_run
 
 __all__ = [
     "Backend",

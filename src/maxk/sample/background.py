@@ -1,11 +1,12 @@
-"""Judge the completions of a run in a process of its own, while others are sampled.
+"""Judge the completions of a run in a process of its own, as while others are sampled.
 
 Not in a thread: where the model is small, what drives it (vLLM, or torch on a CPU) is busy in
 Python most of the time, and threads that hand programs to their jails beside it would wait for the
 same interpreter. In threads on an H200 verdicts came at 70 a second (docs/sampling.md).
 
 The process runs `main` below. It gets the names of parts on its standard input, a line each, and
-ends with it; it says on its standard output how much it has judged, as lines of JSON.
+ends with it; it says on its standard output how much it has judged, and which parts, as lines of
+JSON.
 """
 
 import contextlib
@@ -38,6 +39,7 @@ class Judge:
         check_limits(run, judging, name)
         self.fault: BaseException | None = None
         self.ready = threading.Event()
+        self.given, self.judged, self.told = 0, 0, threading.Event()  # parts
         settings = json.dumps(asdict(judging))
         command = [sys.executable, "-c", _CHILD, str(run.folder), name, settings]
         self.process = subprocess.Popen(
@@ -53,8 +55,17 @@ class Judge:
         try:
             stdin.write(f"{part}\n")
             stdin.flush()
+            self.given += 1
         except BrokenPipeError:
             self.listener.join()
+        self._raise()
+
+    def wait_for(self, most: int, waiting: Callable[[], None]) -> None:
+        """Until so many parts at most are not judged, calling `waiting` now and then."""
+        while self.listener.is_alive() and self.given - self.judged > most:
+            self.told.wait(_EVERY)
+            self.told.clear()
+            waiting()
         self._raise()
 
     def finish(self, waiting: Callable[[], None]) -> None:
@@ -86,6 +97,19 @@ class Judge:
             self.process.stdin.close()
 
     def _listen(self, seen: Seen) -> None:
+        try:
+            ended = self._hear(seen)
+        except BaseException as error:  # of `seen`
+            self.process.kill()
+            self.fault = error
+        else:
+            if not ended and self.fault is None:
+                text = "the process that judges ended before its work was done"
+                self.fault = RuntimeError(text)
+        self.ready.set()
+
+    def _hear(self, seen: Seen) -> bool:
+        """What the process says, until it is silent; whether it came to its end."""
         assert self.process.stdout is not None
         ended = False
         with self.process.stdout as lines:
@@ -96,11 +120,12 @@ class Judge:
                     self.fault = kinds.get(said["kind"], RuntimeError)(said["fault"])
                 elif "judged" in said:
                     seen(said["judged"], said["reward"])
+                elif "part" in said:
+                    self.judged += 1
+                    self.told.set()
                 ended = ended or "ended" in said
                 self.ready.set()
-        if not ended and self.fault is None:
-            self.fault = RuntimeError("the process that judges ended before its work was done")
-        self.ready.set()
+        return ended
 
     def _raise(self) -> None:
         if self.fault is not None:
@@ -122,6 +147,9 @@ class _Reports:
         self.reward += reward
         if time.monotonic() - self.last > _EVERY:
             self.flush()
+
+    def done(self, part: str) -> None:
+        self.say(part=part)
 
     def flush(self) -> None:
         self.say(judged=self.judged, reward=self.reward)
@@ -158,7 +186,8 @@ def main() -> None:
     try:
         with judging.verifier() as verifier:
             reports.say(tier=verifier.tier)
-            judge_parts(Run.open(folder), lines_or_none(sys.stdin), verifier, name, reports.seen)
+            parts = lines_or_none(sys.stdin)
+            judge_parts(Run.open(folder), parts, verifier, name, reports.seen, reports.done)
     except BaseException as error:
         reports.say(fault=str(error), kind=type(error).__name__)
         sys.exit(1)

@@ -42,30 +42,6 @@ class Judging:
         return {"limits": asdict(self.limits), "isolate": self.isolate}
 
 
-def verify_run(
-    run: Run, judging: Judging | None = None, name: str = "verdicts", seen: Seen | None = None
-) -> int:
-    """Judge what has no verdict yet; gives how many completions that was.
-
-    name: the table for the verdicts; those made under other limits need another.
-    """
-    judging = judging or Judging()
-    judged = 0
-
-    def count(completions: int, reward: float) -> None:
-        nonlocal judged
-        judged += completions
-        if seen is not None:
-            seen(completions, reward)
-
-    with run.locked():
-        check_limits(run, judging, name)
-        if parts := unjudged(run, name):
-            with judging.verifier() as verifier:
-                judge_parts(run, parts, verifier, name, count)
-    return judged
-
-
 def unjudged(run: Run, name: str) -> list[str]:
     """The parts of the completions that have no verdicts."""
     there = set(run.parts(name))
@@ -73,11 +49,17 @@ def unjudged(run: Run, name: str) -> list[str]:
 
 
 def judge_parts(
-    run: Run, parts: Iterable[str | None], verifier: Verifier, name: str, seen: Seen
+    run: Run,
+    parts: Iterable[str | None],
+    verifier: Verifier,
+    name: str,
+    seen: Seen,
+    done: Callable[[str], None] = lambda part: None,
 ) -> None:
     """Judge parts of the completions as they come; None, where there is none yet, is passed over.
 
-    A fault of one is raised when the next comes, and ends the others.
+    done: called with a part whose verdicts are written, by one thread at a time as `seen` is. A
+    fault of one part is raised when the next comes, and ends the others.
     """
     problems = {problem.id: problem for problem in problems_of(run)}
     counting, stop = threading.Lock(), threading.Event()
@@ -88,13 +70,17 @@ def judge_parts(
         with counting:
             seen(completions, reward)
 
+    def judge(part: str) -> None:
+        judge_part(run, part, problems, verifier, name, count)
+        with counting:
+            done(part)
+
     running: set[Future[None]] = set()
     with ThreadPoolExecutor(_TOGETHER, "maxk judge") as pool:
         try:
             for part in parts:
                 if part is not None:
-                    job = (judge_part, run, part, problems, verifier, name, count)
-                    running.add(pool.submit(*job))
+                    running.add(pool.submit(judge, part))
                 for ended in [each for each in running if each.done()]:
                     running.remove(ended)
                     ended.result()
