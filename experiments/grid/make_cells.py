@@ -26,7 +26,7 @@ METHODS = (
 )
 KEPT = {  # with 30 % of the base model's weights in what comes out, for the last comparison
     f"{method}-kept-30": method
-    for method in ("grpo", "bon-centered", "off-policy", "off-policy-exact")
+    for method in ("grpo", "bon-mean", "bon-centered", "off-policy", "off-policy-exact")
 }
 HEAD = "# Made by experiments/grid/make_cells.py, which says what this kind of cell is for.\n"
 
@@ -172,6 +172,7 @@ TRIES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # method, its 
 # k, a group or a region that has both? As many completions and updates for each.
 HALF = {"num_generations": 16, "num_train_epochs": 0.5}
 QUARTER = {"num_generations": 32, "num_train_epochs": 0.25}
+FURTHER = {"learning_rate": 4e-6}
 LINEAR = {"learning_rate": 4e-6, "lr_scheduler_type": "linear"}  # to 0; 2e-6 in the mean
 CHOICES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "grpo": ("grpo", {}, {}),
@@ -209,6 +210,10 @@ CHOICES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "bon-mean": ("bon-mean", {}, {}),
     "bon-mean-kept-30": ("bon-mean", {}, kept(30)),
     "bon-mean-kept-50": ("bon-mean", {}, kept(50)),
+    # What the way back costs at k = 1 may be won by going further first.
+    "grpo-further": ("grpo", {}, FURTHER),
+    "grpo-further-kept-30": ("grpo", {}, FURTHER | kept(30)),
+    "grpo-further-kept-50": ("grpo", {}, FURTHER | kept(50)),
 }
 DRIFT = {"num_iterations": 8, **FAST}
 

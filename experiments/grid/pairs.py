@@ -24,12 +24,24 @@ def methods(kind: str, tag: str = "") -> dict[str, str]:
     return {"base": f"{BASE}{tag}", **cells}
 
 
+def sets_of(data: Data, kind: str, tag: str = "") -> list[str]:
+    """All sets; with a tag those that each method with it is measured on, as far as it is."""
+    cells = [cell for cell in methods(kind, tag).values() if tag and data.cells.get(cell)]
+    return [name for name in SETS if all(data.has(cell, name) for cell in cells)]
+
+
+def sampled_of(data: Data, kind: str, tag: str = "") -> list[str]:
+    """The same without MBPP+, which judges MBPP's samples once more."""
+    return [name for name in sets_of(data, kind, tag) if name in SAMPLED]
+
+
 def measured(data: Data, kind: str, tag: str = "") -> dict[str, str]:
     """The methods that have samples of every set."""
+    sets = sampled_of(data, kind, tag)
     return {
         row: cell
         for row, cell in methods(kind, tag).items()
-        if all(data.has(cell, name, max(KS)) for name in SAMPLED)
+        if sets and all(data.has(cell, name, max(KS)) for name in sets)
     }
 
 
@@ -39,47 +51,52 @@ def paired(data: Data, kind: str, tag: str = "") -> str:
     But for MBPP+, whose samples are those of MBPP.
     """
     others = {row: methods(kind, tag)[row] for row in ("base", "grpo")}
+    sets = sampled_of(data, kind, tag)
     lines = []
     for row, cell in measured(data, kind, tag).items():
-        entropy = float(data.entropies(cell, "mbpp").mean())
-        gaps = [x for other in others.values() for x in against(data, cell, other, SAMPLED)]
+        entropy = float(data.entropies(cell, "mbpp").mean()) if "mbpp" in sets else None
+        gaps = [x for other in others.values() for x in against(data, cell, other, sets)]
         lines.append([row, entropy, *gaps])
-    head = ["", "entropy of a token on mbpp"]
+    head = [", ".join(sets) if tag else "", "entropy of a token on mbpp"]
     head += [f"max@{k} over {other}" for other in others for k in COMPARED]
     return pipes(head, lines) if len(lines) > 1 else ""
 
 
 def by_seed(data: Data, kind: str, tag: str = "") -> str:
     """The seeds of methods that have several: what another training may change."""
-    ks = (1, max(KS))
+    ks, sets = (1, max(KS)), sets_of(data, kind, tag)
+    sampled = sampled_of(data, kind, tag)
+    if not sampled:
+        return ""
     several = {}
     for row, cell in methods(kind, tag).items():
-        there = [data.results(cell, name, max(ks)) for name in SETS]
+        there = [data.results(cell, name, max(ks)) for name in sets]
         whole = [result for result in there[0] if all(result in each for each in there)]
         if len(whole) > 1:
             several |= {f"{row}, seed {result.about['seed']}": result for result in whole}
     if not several:
         return ""
-    base = np.concatenate([data.scores(f"{BASE}{tag}", name, ks, "max") for name in SAMPLED])
+    base = np.concatenate([data.scores(f"{BASE}{tag}", name, ks, "max") for name in sampled])
     lines = []
     for row, result in several.items():
-        ends = {name: data.scores_of(result, name, ks, "max") for name in SETS}
-        gaps = differences(np.concatenate([ends[name] for name in SAMPLED]), base)
-        means = [float(ends[name][:, i].mean()) for i in range(len(ks)) for name in SETS]
+        ends = {name: data.scores_of(result, name, ks, "max") for name in sets}
+        gaps = differences(np.concatenate([ends[name] for name in sampled]), base)
+        means = [float(ends[name][:, i].mean()) for i in range(len(ks)) for name in sets]
         lines.append([row, *map(with_interval, gaps), *means])
     head = ["", *(f"max@{k} over base" for k in ks)]
-    return pipes([*head, *(f"max@{k} on {name}" for k in ks for name in SETS)], lines)
+    return pipes([*head, *(f"max@{k} on {name}" for k in ks for name in sets)], lines)
 
 
 def cut_off(data: Data, kind: str, tag: str = "") -> str:
     """How many completions end at the limit of tokens, and what is left without HumanEval's."""
     split, ks, rows = "humaneval", (1, 128), measured(data, kind, tag)
-    if not {"base", "grpo"} <= rows.keys():
+    sets = sampled_of(data, kind, tag)
+    if split not in sets or not {"base", "grpo"} <= rows.keys():
         return ""
     trained = [data.cut_off(cell, split) for row, cell in rows.items() if row != "base"]
     often = np.max(trained, axis=0) > 0.5
     found = {
-        row: {name: data.scores(cell, name, ks, "max") for name in SAMPLED}
+        row: {name: data.scores(cell, name, ks, "max") for name in sets}
         for row, cell in rows.items()
     }
     rest = {
@@ -88,7 +105,7 @@ def cut_off(data: Data, kind: str, tag: str = "") -> str:
     }
     lines = []
     for row, cell in rows.items():
-        shares = [f"{100 * data.cut_off(cell, name).mean():.0f} %" for name in SAMPLED]
+        shares = [f"{100 * data.cut_off(cell, name).mean():.0f} %" for name in sets]
         parts = [found[row][split][which].mean(axis=0) for which in (~often, often)]
         gaps = [None] * len(ks) if row == "grpo" else differences(rest[row], rest["grpo"])
         lines.append(
@@ -99,7 +116,7 @@ def cut_off(data: Data, kind: str, tag: str = "") -> str:
             ]
         )
     counts = {"rarely": int((~often).sum()), "often": int(often.sum())}
-    head = ["", *(f"cut off on {name}" for name in SAMPLED)]
+    head = ["", *(f"cut off on {name}" for name in sets)]
     head += [
         f"max@{k} on the {count} problems of {split} {how} cut off"
         for how, count in counts.items()

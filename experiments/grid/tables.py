@@ -30,6 +30,7 @@ from experiments.grid.pairs import (
     goal,
     methods,
     paired,
+    sets_of,
     unfinished,
 )
 from experiments.grid.plan import BASE, HERE
@@ -92,7 +93,7 @@ PAPERS = {
 
 
 def main_table(data: Data, kind: str, metric: Metric, k: int, tag: str = "") -> str:
-    columns: list[Column] = [(name, metric, k) for name in SETS]
+    columns: list[Column] = [(name, metric, k) for name in sets_of(data, kind, tag)]
     return across(data, methods(kind, tag), columns, f"{metric}@{k}, trained as {kind}-*")
 
 
