@@ -26,7 +26,7 @@ def methods(kind: str, tag: str = "") -> dict[str, str]:
 
 def sets_of(data: Data, kind: str, tag: str = "") -> list[str]:
     """All sets; with a tag those that each method with it is measured on, as far as it is."""
-    cells = [cell for cell in methods(kind, tag).values() if tag and data.cells.get(cell)]
+    cells = [cell for cell in methods(kind, tag).values() if cell in data.cells] if tag else []
     return [name for name in SETS if all(data.has(cell, name) for cell in cells)]
 
 

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -327,25 +326,18 @@ def test_a_judge_that_cannot_start_says_so_before_anything_is_sampled(tmp_path):
     assert not run.parts("completions")
 
 
-def test_a_judge_that_dies_ends_the_run_and_the_next_start_makes_up_for_it(tmp_path, monkeypatch):
+def test_a_judge_that_dies_ends_the_run_and_the_next_start_makes_up_for_it(tmp_path, judges):
     run = start(tmp_path / "run")
-    processes: list[subprocess.Popen] = []
-
-    class Kept(subprocess.Popen):
-        def __init__(self, *arguments: Any, **named: Any) -> None:
-            super().__init__(*arguments, **named)
-            processes.append(self)
 
     class Killing(Fixed):
         def sample(self, requests, settings):
             for i, completion in enumerate(super().sample(requests, settings)):
                 if i == 15:
-                    (judge,) = [each for each in processes if "maxk.sample" in str(each.args)]
+                    (judge,) = judges
                     judge.kill()
                     judge.wait()
                 yield completion
 
-    monkeypatch.setattr(subprocess, "Popen", Kept)
     with pytest.raises(RuntimeError, match="the process that judges ended before"):
         sample(problems(), Killing(TEXTS), run, 5, SETTINGS, judging=JUDGING, part_rows=3)
     assert 15 < len(pairs_of(run)) < 25

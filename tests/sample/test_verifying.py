@@ -1,23 +1,21 @@
 """`verify_run` in several processes: the verdicts of one, and an end to all when one ends."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from maxk.records import Problem, StdinTest
 from maxk.runs import Run
-from maxk.sample import Judging, Settings, sample, verify_run
+from maxk.sample import Judging, sample, verify_run
 from maxk.sample.tables import pairs_of
 from maxk.sample.verifying import shares_of
 from maxk.verify import Limits
-from tests.sample.test_run import Fixed, rows, start
+from tests.sample.test_run import DOUBLE, SETTINGS, Fixed, problems, rows, start
 
 TWO = Judging(workers=8, limits=Limits(cpu_seconds=1.0, wall_seconds=5.0))
 TEXTS = {
-    0: "```python\nprint(int(input()) * 2)\n```",
+    0: DOUBLE,
     1: "```python\nn = int(input())\nprint(n * 2 if n < 2 else 7)\n```",
     2: "```python\nprint(\n```",
     3: "",
@@ -25,26 +23,9 @@ TEXTS = {
 }
 
 
-@pytest.fixture
-def judges(monkeypatch) -> list[subprocess.Popen[str]]:
-    """The processes that judge, as they are started."""
-    found: list[subprocess.Popen[str]] = []
-
-    class Kept(subprocess.Popen):
-        def __init__(self, *arguments: Any, **named: Any) -> None:
-            super().__init__(*arguments, **named)
-            if "maxk.sample" in str(self.args):
-                found.append(self)
-
-    monkeypatch.setattr(subprocess, "Popen", Kept)
-    return found
-
-
-def sampled(folder: Path, texts: dict[int, str] = TEXTS, problems: int = 3) -> Run:
-    tests = [StdinTest(str(i), str(2 * i)) for i in range(4)]
-    asked = [Problem(f"p/{i}", f"Double it, {i}.", list(tests)) for i in range(problems)]
+def sampled(folder: Path, texts: dict[int, str] = TEXTS) -> Run:
     run = start(folder)
-    sample(asked, Fixed(texts), run, 5, Settings(max_tokens=12, chat=False), part_rows=2)
+    sample(problems(3), Fixed(texts), run, 5, SETTINGS, part_rows=2)
     return run
 
 

@@ -5,7 +5,6 @@ of a program with two tests and some ten of one with a hundred, so that many jai
 (docs/verifier.md). Each process has a few of them, and takes the next part when it has one less.
 """
 
-import os
 import queue
 import threading
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from dataclasses import replace
 from maxk.runs import Run
 from maxk.sample.background import Judge
 from maxk.sample.judging import Judging, Seen, check_limits, judge_parts, unjudged
+from maxk.verify.judge import default_workers
 
 _JAILS = 4  # of a process, at least
 _AT_ONCE = 2  # parts of a process, so that a slow program keeps no jail waiting
@@ -57,8 +57,7 @@ def shares_of(judging: Judging, parts: int) -> list[Judging]:
     >>> [share.workers for share in shares_of(Judging(workers=13), parts=2)]
     [7, 6]
     """
-    cores = len(os.sched_getaffinity(0))
-    workers = 2 * cores if judging.workers is None else judging.workers
+    workers = default_workers() if judging.workers is None else judging.workers
     processes = max(min(workers // _JAILS, parts), 1)
     each, more = divmod(workers, processes)
     return [replace(judging, workers=each + (i < more)) for i in range(processes)]
@@ -68,8 +67,8 @@ def judge_apart(
     run: Run, parts: Sequence[str], shares: Sequence[Judging], name: str, seen: Seen
 ) -> None:
     """Judge parts in a process for each share. A fault of one ends all of them."""
-    todo: queue.SimpleQueue[str] = queue.SimpleQueue()
-    for part in parts:
+    todo: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    for part in (*parts, *(None for _ in shares)):
         todo.put(part)
     stop = threading.Event()
 
@@ -79,11 +78,8 @@ def judge_apart(
 
     def drive(judging: Judging) -> None:
         with Judge(run, judging, name, seen) as judge:
-            while not todo.empty():
-                try:
-                    judge.put(todo.get_nowait())
-                except queue.Empty:
-                    break
+            while (part := todo.get()) is not None:
+                judge.put(part)
                 judge.wait_for(_AT_ONCE - 1, check)
             judge.finish(check)
 

@@ -41,7 +41,7 @@ class Verifier:
         """
         self.tier = choose_tier(sandbox.probe(), tier, allow_unsafe)
         self.limits, self.isolate = limits, isolate
-        count = 2 * len(os.sched_getaffinity(0)) if workers is None else workers
+        count = default_workers() if workers is None else workers
         if count < 1:
             raise ValueError(f"workers={workers} must be at least 1")
         self.workers: list[Worker] = []
@@ -189,6 +189,11 @@ class Verifier:
                 if attempt == 2 or faults:
                     raise
         raise AssertionError("unreachable")
+
+
+def default_workers() -> int:
+    """Two for each core that this process may use."""
+    return 2 * len(os.sched_getaffinity(0))
 
 
 def choose_tier(kernel: sandbox.Kernel, wanted: str | None, allow_unsafe: bool) -> str:
