@@ -9,10 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
-
+from maxk import keeping
 from maxk.config import TrainConfig
 from maxk.pocket import resolve
 from maxk.runs import Run
@@ -42,28 +39,11 @@ def keep_start(config: TrainConfig, other: TrainConfig) -> None:
     run = Run.start(config.run.out, "train", config.model_dump(mode="json"))
     for name in _NOTED:
         shutil.copy(other.run.out / name, run.folder / name)
-    made = run.folder / f".{MODEL}"
-    shutil.copytree(other.run.out / MODEL, made, dirs_exist_ok=True)
-    for file in made.glob("*.safetensors"):
-        mix(file, Path(resolve(config.model.name)), config.trl["keep_start"])
-    made.rename(run.folder / MODEL)
+    start = Path(resolve(config.model.name))
+    keeping.keep_start(other.run.out / MODEL, start, config.trl["keep_start"], run.folder / MODEL)
 
 
 def settings_of(config: TrainConfig) -> dict[str, Any]:
     made = config.model_dump(mode="json")
     made["trl"] = {key: value for key, value in made["trl"].items() if key != "keep_start"}
     return made | {"run": None}
-
-
-def mix(file: Path, start: Path, share: float) -> None:
-    """Move the weights in a file towards those of another model by a share of the way."""
-    sources = [safe_open(each, "pt") for each in sorted(start.glob("*.safetensors"))]
-    of = {name: source for source in sources for name in source.keys()}  # noqa: SIM118
-    mixed: dict[str, torch.Tensor] = {}
-    with safe_open(file, "pt") as trained:
-        for name in trained.keys():  # noqa: SIM118
-            weight = trained.get_tensor(name)
-            begun = of[name].get_tensor(name).float()
-            mixed[name] = weight.float().lerp(begun, share).to(weight.dtype)
-        about = trained.metadata()
-    save_file(mixed, file, about)

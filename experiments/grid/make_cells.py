@@ -24,10 +24,6 @@ METHODS = (
     *("grpo", "bon-max-mean", "bon-max-second", "bon-loo", "bon-mean", "bon-centered"),
     *("off-policy", "off-policy-exact", "off-policy-normalized"),
 )
-KEPT = {  # with 30 % of the base model's weights in what comes out, for the last comparison
-    f"{method}-kept-30": method
-    for method in ("grpo", "bon-mean", "bon-centered", "off-policy", "off-policy-exact")
-}
 HEAD = "# Made by experiments/grid/make_cells.py, which says what this kind of cell is for.\n"
 
 # The paper's, section 4.4; what it does not say is as in configs/paper.toml, but for the batch.
@@ -215,6 +211,16 @@ CHOICES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "grpo-further-kept-30": ("grpo", {}, FURTHER | kept(30)),
     "grpo-further-kept-50": ("grpo", {}, FURTHER | kept(50)),
 }
+# Chosen on validation, for the last comparison: with 30 % of the base model's weights in what comes
+# out, and further away before.
+LAST: dict[str, tuple[str, dict[str, Any]]] = {
+    f"{method}-kept-30": (method, kept(30))
+    for method in ("grpo", "bon-mean", "bon-centered", "off-policy", "off-policy-exact")
+} | {
+    "grpo-further": ("grpo", FURTHER),
+    "grpo-further-kept-30": ("grpo", FURTHER | kept(30)),
+    "grpo-further-kept-50": ("grpo", FURTHER | kept(50)),
+}
 DRIFT = {"num_iterations": 8, **FAST}
 
 
@@ -246,9 +252,8 @@ def cells() -> dict[str, dict[str, Any]]:
             ("paper", MBPP, {}),
         ):
             made[f"{kind}-{method}"] = cell(f"{kind}-{method}", method, data, trl, **own)
-    for name, method in KEPT.items():
-        trl = SMALL | LONGER | kept(30)
-        made[f"leetcode-{name}"] = cell(f"leetcode-{name}", method, LEETCODE, trl)
+    for name, (method, trl) in LAST.items():
+        asked.append((f"leetcode-{name}", method, LEETCODE, SMALL | LONGER | trl))
     for epochs, iterations in ((1, 1), (1, 3), (4, 1), (4, 3)):
         trl = SMALL | {"num_train_epochs": epochs, "num_iterations": iterations}
         asked.append((f"table4-{epochs}x{iterations}", "grpo", MBPP, trl))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from experiments.grid.data import Data, pipes
-from experiments.grid.make_cells import KEPT, METHODS
+from experiments.grid.make_cells import LAST, METHODS
 from experiments.grid.plan import BASE
 from maxk.evaluate import Difference, differences
 from maxk.evaluate.tables import SIGNIFICANT
@@ -14,13 +14,16 @@ SETS = ("mbpp", "mbpp-plus", "humaneval", "leetcode", "code-contests")
 SAMPLED = tuple(name for name in SETS if name != "mbpp-plus")  # which judges mbpp's once more
 KS = (1, 2, 4, 8, 16, 32, 64, 128)
 COMPARED = (1, 16, 128)
-OURS = ("bon-centered", "off-policy-exact", "off-policy-normalized", *KEPT)
+OURS = (
+    *("bon-centered", "off-policy-exact", "off-policy-normalized"),
+    *(name for name in LAST if "-kept-" in name),  # a part of their start
+)
 FINAL = "-final"  # the tag of the last comparison
 
 
 def methods(kind: str, tag: str = "") -> dict[str, str]:
     """Cells by what tables call them. tag: of their names, if they have other keys."""
-    cells = {method: f"{kind}-{method}{tag}" for method in (*METHODS, *KEPT)}
+    cells = {method: f"{kind}-{method}{tag}" for method in (*METHODS, *LAST)}
     return {"base": f"{BASE}{tag}", **cells}
 
 
@@ -158,7 +161,7 @@ def goal(data: Data, kind: str = "mbpp", tag: str = "") -> str:
     lines = []
     for name in SETS:
         cells = {m: cell for m, cell in methods(kind, tag).items() if data.has(cell, name)}
-        theirs = [m for m in METHODS if m not in OURS and m in cells]
+        theirs = [m for m in cells if m not in (*OURS, "base")]
         ours = [m for m in OURS if m in cells]
         if not theirs or not ours or "base" not in cells:
             continue

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
-from experiments.grid.kept import keep_start, mix
+from experiments.grid.kept import keep_start
 from experiments.grid.plan import cell_names
 from experiments.grid.results import read_results
 from maxk.config import read_config
@@ -48,17 +48,6 @@ def test_a_cell_made_from_another_is_what_its_own_training_makes(tmp_path):
     assert found[name]["train"]["config"]["trl"]["keep_start"] == 0.3
     assert found[name]["train"]["metrics"] == found[whole]["train"]["metrics"]
     assert found[name]["stages"][0]["of"] == whole
-
-
-def test_weights_move_by_a_share_of_the_way_in_their_own_type(tmp_path):
-    (tmp_path / "start").mkdir()
-    file = tmp_path / "model.safetensors"
-    save_file({"a": torch.tensor([1.0, 2.0])}, file, {"format": "pt"})
-    begun = {"a": torch.tensor([3.0, -2.0], dtype=torch.bfloat16), "tied": torch.zeros(1)}
-    save_file(begun, tmp_path / "start" / "model.safetensors")
-    mix(file, tmp_path / "start", 0.25)
-    assert load_file(file)["a"].tolist() == [1.5, 1.0]
-    assert load_file(file)["a"].dtype == torch.float32
 
 
 def test_a_cell_that_is_trained_otherwise_is_refused(tmp_path):
