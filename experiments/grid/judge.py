@@ -2,8 +2,9 @@
 
     python -m experiments.grid.judge --work DIR --results DIR
 
-It needs no GPU, no model and no data: a run's folder has its problems. What is judged already is
-not judged again, so that it can be stopped at any time. --follow waits for more.
+It needs no GPU, no model and no data: a run's folder has its problems. Cells are finished in the
+order in which they were begun, so that of those asked for first there is most when time is up. What
+is judged already is not judged again, so it can be stopped whenever. --follow waits for more.
 """
 
 import argparse
@@ -21,46 +22,52 @@ from maxk.verify import Limits
 _POLL = 2.0  # seconds
 
 
-def judge_cell(
-    folder: Path,
-    results: Path,
-    judges: int | None,
-    done: set[Path],
-    only: Sequence[str] | None = None,
+def judge_next(
+    work: Path, results: Path, judges: int | None, done: set[Path], only: Sequence[str] | None
 ) -> int:
-    """Judge the sets of a cell that are sampled; gives how many completions that was.
+    """Judge one set that is sampled, of the cell that was begun first, and write its results.
 
-    done: folders of sets that need not be looked at again. only: these sets.
+    Gives how many completions that was. done: folders of sets that need not be looked at again.
+    only: these sets.
     """
-    kept = json.loads((folder / "about.json").read_text())
-    limits, judged, before = Limits(**kept["about"]["limits"]), 0, len(done)
-    for name in kept["sets"]:
-        path = folder / "sets" / name
-        wanted = only is None or name in only
-        if not wanted or path in done or not (path / "config.toml").exists():
-            continue
-        run = Run.open(path)
-        if not all_sampled(run):
-            continue
-        if whole(run):
-            done.add(path)
-            continue
-        begun = time.monotonic()
+    for folder in sorted((path.parent for path in work.glob("*/about.json")), key=begun):
+        kept, before, judged = json.loads((folder / "about.json").read_text()), len(done), 0
+        limits = Limits(**kept["about"]["limits"])
+        for name in kept["sets"] if only is None else only:
+            path = folder / "sets" / name
+            if path not in done and not judged and (path / "config.toml").exists():
+                judged = judge_set(path, Judging(judges, limits), done)
+        if len(done) > before:
+            collect(folder, results, kept["about"], kept["sets"])
+        if judged:
+            return judged
+    return 0
+
+
+def begun(folder: Path) -> tuple[float, str]:
+    """To sort cells by."""
+    return (folder / "id").stat().st_mtime, folder.name
+
+
+def judge_set(path: Path, judging: Judging, done: set[Path]) -> int:
+    """Judge a set if all of it is sampled; gives how many completions that was."""
+    run, cell = Run.open(path), path.parent.parent
+    if not all_sampled(run):
+        return 0
+    count, start = 0, time.monotonic()
+    if not whole(run):
         try:
-            count = verify_run(run, Judging(judges, limits))
+            count = verify_run(run, judging)
         except RunError as error:  # who samples has not let go of it yet
-            print(f"{folder.name}: {name}: {error}", flush=True)
-            continue
-        judged += count
-        seconds = time.monotonic() - begun
-        with (folder / "stages.jsonl").open("a") as file:
-            line = {"stage": f"judge {name}", "seconds": round(seconds, 2), "completions": count}
-            file.write(json.dumps(line) + "\n")
-        print(f"{folder.name}: {name}, {count} completions, {seconds:.0f} s", flush=True)
-        done.add(path)
-    if len(done) > before:
-        collect(folder, results, kept["about"], kept["sets"])
-    return judged
+            print(f"{cell.name}: {path.name}: {error}", flush=True)
+            return 0
+        seconds = time.monotonic() - start
+        with (cell / "stages.jsonl").open("a") as file:
+            line = {"stage": f"judge {path.name}", "seconds": round(seconds, 2)}
+            file.write(json.dumps({**line, "completions": count}) + "\n")
+        print(f"{cell.name}: {path.name}, {count} completions, {seconds:.0f} s", flush=True)
+    done.add(path)
+    return count
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -73,11 +80,8 @@ def main(given: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(given)
     done: set[Path] = set()
     while True:
-        folders = [path.parent for path in sorted(asked.work.glob("*/about.json"))]
-        judged = sum(
-            judge_cell(folder, asked.results, asked.judges, done, asked.sets) for folder in folders
-        )
-        if not asked.follow:
+        judged = judge_next(asked.work, asked.results, asked.judges, done, asked.sets)
+        if not judged and not asked.follow:
             return 0
         if not judged:
             time.sleep(_POLL)

@@ -132,6 +132,17 @@ def test_what_is_judged_later_and_elsewhere_has_the_same_results(data, tmp_path,
     assert read_results(tmp_path / "judged")[0].has(SETS, 4)
 
 
+def test_cells_are_judged_in_the_order_in_which_they_were_begun(place, capsys):
+    given = ["--work", str(place.out / "work"), "--results", str(place.out / "judged")]
+    for seed in ("1", "0"):
+        sets = ("--sets", "humaneval", "mbpp") if seed == "1" else ("--sets", "mbpp")
+        assert place.run("base", "--seeds", seed, "--judge-later", *sets) == 0
+    capsys.readouterr()
+    assert judge_main([*given, "--judges", "2"]) == 0
+    said = [line.split(",")[0] for line in capsys.readouterr().out.splitlines()]
+    assert said == ["base-t-s1: humaneval", "base-t-s1: mbpp", "base-t-s0: mbpp"]
+
+
 def test_a_training_that_is_cut_off_goes_on_from_where_it_was(place, monkeypatch):
     judge, calls = Verifier.judge, []
 
