@@ -1,12 +1,14 @@
 """The command, as a user types it. `maxk verify` is in tests/verify/test_stored.py."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from maxk.cli import main
 from maxk.data import DATASETS
 
 MAXK = Path(sys.executable).with_name("maxk")
@@ -93,3 +95,16 @@ def test_verify_lists_the_references_that_fail_and_writes_them_down(tmp_path):
     assert "wrong: 1 of 1 tests, wrong answer" in said
     assert "2 with a reference, 1 fail: 1 wrong answer" in said
     assert json.loads(out.read_text()) == {"wrong": "1 of 1 tests, wrong answer"}
+
+
+@pytest.mark.parametrize(("given", "found"), [(None, "passive"), ("active", "active")])
+def test_threads_that_wait_leave_their_core_to_others(monkeypatch, given, found):
+    monkeypatch.setenv("OMP_WAIT_POLICY", "")  # put back afterwards, whatever it was
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    if given is not None:
+        monkeypatch.setenv("OMP_WAIT_POLICY", given)
+    monkeypatch.setattr(sys, "argv", ["maxk", "data", "list"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    assert os.environ["OMP_WAIT_POLICY"] == found

@@ -1,6 +1,7 @@
 """The command `maxk`: a dataclass per subcommand, its fields the arguments."""
 
 import dataclasses
+import os
 import sys
 from typing import Annotated
 
@@ -33,6 +34,9 @@ Command = (
 
 
 def main() -> None:
+    # Threads of torch that spin while they wait starve whatever shares their cores: programs that
+    # are judged, or a second command (docs/sampling.md). Before torch is loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     given, overrides = split_overrides(sys.argv[1:])
     command = tyro.cli(
         Command,
