@@ -6,7 +6,6 @@ that is needed.
 """
 
 import shutil
-from pathlib import Path
 from typing import Any
 
 from maxk import keeping
@@ -39,7 +38,7 @@ def keep_start(config: TrainConfig, other: TrainConfig) -> None:
     run = Run.start(config.run.out, "train", config.model_dump(mode="json"))
     for name in _NOTED:
         shutil.copy(other.run.out / name, run.folder / name)
-    start = Path(resolve(config.model.name))
+    start = keeping.folder_of(resolve(config.model.name))
     keeping.keep_start(other.run.out / MODEL, start, config.trl["keep_start"], run.folder / MODEL)
 
 
