@@ -33,9 +33,10 @@ def judge_next(
     for folder in sorted((path.parent for path in work.glob("*/about.json")), key=begun):
         kept, before, judged = json.loads((folder / "about.json").read_text()), len(done), 0
         limits = Limits(**kept["about"]["limits"])
-        for name in kept["sets"] if only is None else only:
+        for name in kept["sets"]:
             path = folder / "sets" / name
-            if path not in done and not judged and (path / "config.toml").exists():
+            wanted = (only is None or name in only) and path not in done and not judged
+            if wanted and (path / "config.toml").exists():
                 judged = judge_set(path, Judging(judges, limits), done)
         if len(done) > before:
             collect(folder, results, kept["about"], kept["sets"])

@@ -211,16 +211,10 @@ CHOICES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "grpo-further-kept-30": ("grpo", {}, FURTHER | kept(30)),
     "grpo-further-kept-50": ("grpo", {}, FURTHER | kept(50)),
 }
-# Chosen on validation, for the last comparison: with 30 % of the base model's weights in what comes
-# out, and further away before.
-LAST: dict[str, tuple[str, dict[str, Any]]] = {
-    f"{method}-kept-30": (method, kept(30))
-    for method in ("grpo", "bon-mean", "bon-centered", "off-policy", "off-policy-exact")
-} | {
-    "grpo-further": ("grpo", FURTHER),
-    "grpo-further-kept-30": ("grpo", FURTHER | kept(30)),
-    "grpo-further-kept-50": ("grpo", FURTHER | kept(50)),
-}
+LAST = (  # of these, for the last comparison
+    *("grpo-kept-30", "bon-mean-kept-30", "bon-centered-kept-30", "off-policy-kept-30"),
+    *("off-policy-exact-kept-30", "grpo-further", "grpo-further-kept-30", "grpo-further-kept-50"),
+)
 DRIFT = {"num_iterations": 8, **FAST}
 
 
@@ -252,7 +246,8 @@ def cells() -> dict[str, dict[str, Any]]:
             ("paper", MBPP, {}),
         ):
             made[f"{kind}-{method}"] = cell(f"{kind}-{method}", method, data, trl, **own)
-    for name, (method, trl) in LAST.items():
+    for name in LAST:
+        method, _, trl = CHOICES[name]
         asked.append((f"leetcode-{name}", method, LEETCODE, SMALL | LONGER | trl))
     for epochs, iterations in ((1, 1), (1, 3), (4, 1), (4, 3)):
         trl = SMALL | {"num_train_epochs": epochs, "num_iterations": iterations}
