@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from maxk.cli.keep import Keep
-from maxk.keeping import folder_of, keep_start
+from maxk.keeping import folder_of, keep_start, mean_of
 from maxk.runs import Run
 from tests.tiny import tiny_model
 
@@ -51,6 +51,20 @@ def test_what_is_made_is_the_model_on_the_line_between_the_two(tmp_path, share):
     assert sorted(file.name for file in (tmp_path / "made").iterdir()) == ["kept"]
 
 
+def test_a_mean_is_as_far_from_each_of_its_models(tmp_path):
+    models = [saved(tmp_path / f"{seed}", seed, "8KB" if seed else "1GB") for seed in range(3)]
+    mean_of(models, tmp_path / "mean")
+    expected = [tiny_model(seed)[0].double().state_dict() for seed in range(3)]
+    found = AutoModelForCausalLM.from_pretrained(tmp_path / "mean").double().state_dict()
+    for name, weight in found.items():
+        mean = torch.stack([each[name] for each in expected]).mean(0)
+        torch.testing.assert_close(weight, mean, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="two models or more"):
+        mean_of(models[:1], tmp_path / "other")
+    with pytest.raises(ValueError, match="mean is there already"):
+        mean_of(models, tmp_path / "mean")
+
+
 def test_weights_keep_their_type_and_what_is_not_a_number_with_a_point_stays(tmp_path):
     for name in ("trained", "start"):
         (tmp_path / name).mkdir()
@@ -80,7 +94,7 @@ def test_models_that_are_not_the_same_are_refused_and_nothing_is_left(tmp_path):
     weights = load_file(start / "model.safetensors")
     narrow = {name: weight[..., :4].clone() for name, weight in weights.items()}
     fewer = {name: weight for name, weight in weights.items() if "norm" not in name}
-    for wrong, message in ((narrow, "model that it began as is"), (fewer, "has no model.")):
+    for wrong, message in ((narrow, r"of .*/start is"), (fewer, "/start has no model.")):
         save_file(wrong, start / "model.safetensors")
         with pytest.raises(ValueError, match=message):
             keep_start(trained, start, 0.5, tmp_path / "made")

@@ -1,7 +1,7 @@
 """All results of a folder, as the tables need them."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -49,10 +49,32 @@ class Data:
     def by_id(self, result: Result, name: str) -> list[dict[str, Any]]:
         return sorted(self.rows[result.name][name], key=lambda row: row["problem"])
 
-    def scores(self, cell: str, name: str, ks: Sequence[int], metric: Metric) -> np.ndarray:
-        """[problems, ks], the mean over seeds; problems by id."""
+    def scores(
+        self,
+        cell: str,
+        name: str,
+        ks: Sequence[int],
+        metric: Metric,
+        seeds: Container[int] | None = None,
+    ) -> np.ndarray:
+        """[problems, ks], the mean over seeds; problems by id. seeds: these alone."""
         found = self.results(cell, name, max(ks))
+        found = [each for each in found if seeds is None or each.about["seed"] in seeds]
         return np.mean([self.scores_of(each, name, ks, metric) for each in found], axis=0)
+
+    def seeds(self, cell: str, name: str, k: int = 1) -> list[int]:
+        return [each.about["seed"] for each in self.results(cell, name, k)]
+
+    def as_many(self, cell: str, other: str, name: str, k: int) -> tuple[list[int], list[int]]:
+        """The seeds to test two cells by: those that both have, or else as many of each.
+
+        A mean of two seeds against one is no fair test (docs/evaluation.md).
+        """
+        mine, theirs = self.seeds(cell, name, k), self.seeds(other, name, k)
+        if shared := sorted(set(mine) & set(theirs)):
+            return shared, shared
+        fewest = min(len(mine), len(theirs))
+        return sorted(mine)[:fewest], sorted(theirs)[:fewest]
 
     def scores_of(self, result: Result, name: str, ks: Sequence[int], metric: Metric) -> np.ndarray:
         """[problems, ks] of one seed."""

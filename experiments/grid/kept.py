@@ -1,48 +1,44 @@
-"""Cells that keep a share of the base model's weights, `NAME-kept-30`, from the weights of `NAME`.
+"""Cells that are made of the weights of others, without training.
 
-That option of the trainer (`keep_start`) changes nothing but what is saved at the end. So where
-NAME is trained with the same settings and seed, its weights and those of the base model are all
-that is needed.
+NAME-kept-30   keeps a share of the base model's weights. That option of the trainer (`keep_start`)
+               changes nothing but what is saved at the end, so where NAME is trained with the same
+               settings and seed, its weights and those of the base model are all that is needed.
+NAME-of-3      the mean of three trainings of NAME: with its seed and the next two.
 """
 
 import shutil
+from collections.abc import Sequence
 from typing import Any
 
-from maxk import keeping
 from maxk.config import TrainConfig
+from maxk.keeping import folder_of, mix
 from maxk.pocket import resolve
 from maxk.runs import Run
 from maxk.train.job import MODEL
 
-_KEPT = "-kept-"
-_NOTED = ("metrics.jsonl", "environment.jsonl")  # of the training that there was
 
+def make(config: TrainConfig, others: Sequence[TrainConfig]) -> None:
+    """Make the run that is configured from others that are finished.
 
-def trained_alike(name: str) -> str | None:
-    """The cell that is trained as this one is and keeps nothing of its start.
-
-    >>> trained_alike("choose-grpo-kept-30"), trained_alike("choose-grpo")
-    ('choose-grpo', None)
+    ValueError if they differ in more than where they are, what they keep, and their seeds.
     """
-    whole, kept, _ = name.rpartition(_KEPT)
-    return whole if kept else None
-
-
-def keep_start(config: TrainConfig, other: TrainConfig) -> None:
-    """Make the run that training as configured would make, from another that is finished.
-
-    ValueError if the two differ in more than where they are and what they keep.
-    """
-    if settings_of(config) != settings_of(other):
-        raise ValueError(f"{config.run.out} is not trained as {other.run.out} is")
+    for i, other in enumerate(others):
+        if settings_of(config, i) != settings_of(other):
+            raise ValueError(f"{config.run.out} is not trained as {other.run.out} is")
+    start = folder_of(resolve(config.model.name))
     run = Run.start(config.run.out, "train", config.model_dump(mode="json"))
-    for name in _NOTED:
-        shutil.copy(other.run.out / name, run.folder / name)
-    start = keeping.folder_of(resolve(config.model.name))
-    keeping.keep_start(other.run.out / MODEL, start, config.trl["keep_start"], run.folder / MODEL)
+    if len(others) == 1:  # the metrics of several are in their own results
+        shutil.copy(others[0].run.out / "metrics.jsonl", run.folder)
+    seen = [(other.run.out / "environment.jsonl").read_text() for other in others]
+    (run.folder / "environment.jsonl").write_text("".join(seen))
+    share = config.trl.get("keep_start", 0.0)
+    shares = [(other.run.out / MODEL, (1 - share) / len(others)) for other in others]
+    mix(shares + [(start, share)] * (share > 0), run.folder / MODEL)
 
 
-def settings_of(config: TrainConfig) -> dict[str, Any]:
+def settings_of(config: TrainConfig, later: int = 0) -> dict[str, Any]:
+    """What training depends on; later: with a seed so much higher."""
     made = config.model_dump(mode="json")
     made["trl"] = {key: value for key, value in made["trl"].items() if key != "keep_start"}
+    made["trl"]["seed"] += later
     return made | {"run": None}

@@ -19,6 +19,8 @@ from typing import Any
 
 import tomli_w
 
+from experiments.grid.plan import made_of
+
 HERE = Path(__file__).parent
 METHODS = (
     *("grpo", "bon-max-mean", "bon-max-second", "bon-loo", "bon-mean", "bon-centered"),
@@ -210,6 +212,12 @@ CHOICES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "grpo-further": ("grpo", {}, FURTHER),
     "grpo-further-kept-30": ("grpo", {}, FURTHER | kept(30)),
     "grpo-further-kept-50": ("grpo", {}, FURTHER | kept(50)),
+    # The same training twice is not the same model. What differs is chance, and there is less of
+    # it in a mean of several, as there is on the way back, and no step back is made.
+    "grpo-of-3": ("grpo", {}, {}),
+    "grpo-of-3-kept-30": ("grpo", {}, kept(30)),
+    "off-policy-of-3": ("off-policy", {}, {}),
+    "off-policy-of-3-kept-30": ("off-policy", {}, kept(30)),
 }
 LAST = (  # of these, for the last comparison
     *("grpo-kept-30", "bon-mean-kept-30", "bon-centered-kept-30", "off-policy-kept-30"),
@@ -276,7 +284,11 @@ def cells() -> dict[str, dict[str, Any]]:
 
 
 def text_of(made: dict[str, Any]) -> str:
-    return HEAD + tomli_w.dumps(made)
+    trained, seeds = made_of(Path(made["run"]["out"]).name)
+    head = HEAD
+    if seeds > 1:
+        head += f"# The mean of {seeds} trainings like {trained}: with its seed and the next.\n"
+    return head + tomli_w.dumps(made)
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from maxk.verify import Limits
 
 HERE = Path(__file__).parent
 BASE = "base"  # the cell that is not trained
+_MADE = re.compile(r"(.+?)(?:-of-(\d+))?(?:-kept-\d+)?")  # kept.py
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,17 @@ def cell_names() -> list[str]:
     named = {BASE, *(path.stem for path in (HERE / "cells").glob("*.toml"))}
     order = (HERE / "order.txt").read_text().split()
     return [*(name for name in order if name in named), *sorted(named - set(order))]
+
+
+def made_of(name: str) -> tuple[str, int]:
+    """The cell that is trained, and with how many seeds; itself if it is.
+
+    >>> made_of("choose-grpo-kept-30"), made_of("choose-grpo-of-3-kept-30"), made_of("choose-grpo")
+    (('choose-grpo', 1), ('choose-grpo', 3), ('choose-grpo', 1))
+    """
+    found = _MADE.fullmatch(name)
+    assert found is not None
+    return found[1], int(found[2] or 1)
 
 
 def matching(patterns: Iterable[str]) -> list[str]:

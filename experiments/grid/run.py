@@ -155,7 +155,7 @@ class Runner:
 
     def to_train(self, cell: Cell, costs: Costs) -> float:
         """Seconds of training that are left of a cell, as far as one can say."""
-        if cell.trained() or cell.alike() is not None:
+        if not cell.to_be_trained():
             return 0.0
         config = cell.config()
         data = config.data.name

@@ -11,8 +11,8 @@ from typing import Any
 
 from experiments.grid.engines import TransformersEngine, VllmEngine
 from experiments.grid.gpu import GpuWatch
-from experiments.grid.kept import keep_start, trained_alike
-from experiments.grid.plan import BASE, HERE, EvalSet, Grid
+from experiments.grid.kept import make
+from experiments.grid.plan import BASE, HERE, EvalSet, Grid, made_of
 from experiments.grid.results import all_sampled, whole
 from experiments.grid.sets import Sets, number
 from maxk.config import TrainConfig, read_config
@@ -98,11 +98,17 @@ class Cell:
     def trained(self) -> bool:
         return self.name == BASE or (self.folder / "train" / "model").exists()
 
-    def alike(self) -> "Cell | None":
-        """One whose training would be the same, if that is finished here."""
-        name = trained_alike(self.name)
-        other = None if name is None else replace(self, name=name, beside=[])
-        return other if other is not None and other.trained() else None
+    def parts(self) -> "list[Cell]":
+        """Those whose weights are all that this one needs; none if it can but be trained."""
+        name, seeds = made_of(self.name)
+        if name == self.name:
+            return []
+        return [replace(self, name=name, seed=self.seed + i, beside=[]) for i in range(seeds)]
+
+    def to_be_trained(self) -> bool:
+        """Whether it is to be trained itself: it is not, and the one it could be made of is not."""
+        parts = self.parts()
+        return not self.trained() and len(parts) < 2 and not any(each.trained() for each in parts)
 
     def missing(self, each: EvalSet, n: int) -> int:
         """Completions of a set that are still to be sampled; 0 if it is only to be judged."""
@@ -128,10 +134,12 @@ class Cell:
         """From the start, or from the checkpoint that the end of a budget left."""
         from maxk.train.job import train
 
-        if (other := self.alike()) is not None:
-            with self.stage("keep") as note:
-                note |= {"of": other.full_name}
-                keep_start(self.config(), other.config())
+        if not self.to_be_trained():
+            if missing := [part.full_name for part in self.parts() if not part.trained()]:
+                raise ValueError(f"{self.full_name} is made of {', '.join(missing)}: not trained")
+            with self.stage("make") as note:
+                note |= {"of": [part.full_name for part in self.parts()]}
+                make(self.config(), [part.config() for part in self.parts()])
             return
         self.site.engine.forget()
         free_memory()

@@ -4,7 +4,8 @@
     --unpack DIR               folders for `maxk compare`, `maxk evaluate` and `maxk report` instead
 
 Means, ranks, stars, intervals and tests are those of `maxk.evaluate`, as in `maxk compare`. A
-method with several seeds counts with its mean over them, problem by problem.
+method with several seeds counts with its mean over them, problem by problem; tests are between as
+many seeds.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +72,22 @@ def across(data: Data, cells: dict[str, str], columns: Sequence[Column], caption
         row: min(len(data.results(cell, name, k)) for name, _, k in columns)
         for row, cell in present.items()
     }
-    return captioned(ranked(made, f"{caption}; {said_seeds(seeds)}"))
+    return captioned(fairly_starred(ranked(made, f"{caption}; {said_seeds(seeds)}"), seeds))
+
+
+def fairly_starred(table: Table, seeds: dict[str, int]) -> Table:
+    """Without the stars of tests between a mean of several seeds and one of fewer."""
+
+    def unfair(column: int) -> bool:
+        marked = [row[column].bold or row[column].underline for row in table.cells]
+        return len({seeds[name] for name, mark in zip(table.rows, marked, strict=True) if mark}) > 1
+
+    drop = [unfair(column) for column in range(len(table.columns))]
+    cells = tuple(
+        tuple(replace(cell, star=cell.star and not drop[j]) for j, cell in enumerate(row))
+        for row in table.cells
+    )
+    return replace(table, cells=cells)
 
 
 def said_seeds(seeds: dict[str, int]) -> str:

@@ -1,11 +1,12 @@
-"""Models on the way back from a training to the model that it began as, made of both.
+"""Models made of the weights of others: on the way back to what a training began as, or between.
 
-That is what `keep_start` does at the end of a training (train/average.py). Here the share is chosen
-afterwards, and several can be tried of one training.
+The way back is what `keep_start` does at the end of a training (train/average.py). Here the share
+is chosen afterwards, and several can be tried of one training. The mean of several trainings keeps
+what they have in common.
 """
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,23 +26,41 @@ def keep_start(trained: Path, start: Path, share: float, out: Path) -> None:
     """
     if not 0 < share < 1:
         raise ValueError(f"a share of {share:g} is not between 0 and 1")
+    mix([(trained, 1 - share), (start, share)], out)
+
+
+def mean_of(models: Sequence[Path], out: Path) -> None:
+    """Write the mean of models, such as trainings of one model with several seeds.
+
+    Whatever else there is, as the tokenizer, is that of the first. ValueError if they have not the
+    same weights.
+    """
+    if len(models) < 2:
+        raise ValueError("a mean is one of two models or more")
+    mix([(model, 1 / len(models)) for model in models], out)
+
+
+def mix(models: Sequence[tuple[Path, float]], out: Path) -> None:
+    """Write a model that has a share of each; shares sum to 1."""
     if out.exists():
         raise ValueError(f"{out} is there already")
-    if (trained / "adapter_config.json").exists():
-        raise ValueError(f"{trained} are adapters: a smaller lora_alpha is their way back")
-    files = saved(trained)
-    begun = {name: source for source in map(opened, saved(start)) for name in source.keys()}  # noqa: SIM118
+    first = models[0][0]
+    for model, _ in models:
+        if (model / "adapter_config.json").exists():
+            raise ValueError(f"{model} are adapters: a smaller lora_alpha is their way back")
+    files = saved(first)
+    others = [(model, weights_of(model), share) for model, share in models[1:]]
     unfinished = out.with_name(f".{out.name}")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     try:
-        for file in trained.iterdir():
+        for file in first.iterdir():
             if file.is_file() and file not in files:
                 shutil.copy(file, unfinished)
         for file in files:
             source = opened(file)
             mixed = {
-                name: between(name, source.get_tensor(name), begun, share)
+                name: moved(name, source.get_tensor(name), others)
                 for name in source.keys()  # noqa: SIM118
             }
             save_file(mixed, unfinished / file.name, source.metadata())
@@ -51,19 +70,25 @@ def keep_start(trained: Path, start: Path, share: float, out: Path) -> None:
     unfinished.rename(out)
 
 
-def between(
-    name: str, weight: torch.Tensor, begun: Mapping[str, Any], share: float
+def moved(
+    name: str, weight: torch.Tensor, others: Sequence[tuple[Path, Mapping[str, Any], float]]
 ) -> torch.Tensor:
-    """A weight moved towards what it began as, in its own type."""
-    if name not in begun:
-        raise ValueError(f"the model that it began as has no {name}")
-    first = begun[name].get_tensor(name)
-    if first.shape != weight.shape:
-        shapes = f"{list(first.shape)} and not {list(weight.shape)}"
-        raise ValueError(f"{name} of the model that it began as is {shapes}")
-    if not weight.is_floating_point():
-        return weight
-    return weight.float().lerp(first.float(), share).to(weight.dtype)
+    """A weight moved towards those of other models by their shares, in its own type."""
+    total = weight.float()
+    for model, weights, share in others:
+        if name not in weights:
+            raise ValueError(f"{model} has no {name}")
+        other = weights[name].get_tensor(name)
+        if other.shape != weight.shape:
+            shapes = f"{list(other.shape)} and not {list(weight.shape)}"
+            raise ValueError(f"{name} of {model} is {shapes}")
+        total = total + share * (other.float() - weight.float())
+    return total.to(weight.dtype) if weight.is_floating_point() else weight
+
+
+def weights_of(model: Path) -> dict[str, Any]:
+    """The open file that each weight is in."""
+    return {name: source for source in map(opened, saved(model)) for name in source.keys()}  # noqa: SIM118
 
 
 def saved(model: Path) -> list[Path]:

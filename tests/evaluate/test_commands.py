@@ -136,6 +136,17 @@ def test_compare_marks_the_best_and_lists_paired_differences(tmp_path):
         assert word in maxk("compare", *folders, "--form", form).stdout
 
 
+def test_of_runs_with_other_numbers_of_samples_as_many_are_compared(tmp_path):
+    few, many = rewards(0)[:, :8], rewards(5)
+    folders = [run_of(tmp_path / "few", few), run_of(tmp_path / "many", many)]
+    done = maxk("compare", *folders, "--k", "8", "--form", "markdown")
+    assert done.returncode == 0, done.stderr
+    assert f"{many[:, :8].max(1).mean():.3f}" in done.stdout
+    said = "samples of a problem: few 8, many 16; the first 8 of each are compared"
+    assert said in done.stdout
+    assert said not in maxk("compare", folders[0], f"same={folders[0]}").stdout
+
+
 def test_other_problems_or_settings_are_refused_with_the_difference(tmp_path):
     settings = {"temperature": 0.8, "top_p": 1.0, "max_tokens": 256, "seed": 0, "chat": True}
     base = run_of(tmp_path / "base", rewards(0))

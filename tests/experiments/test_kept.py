@@ -1,4 +1,4 @@
-"""Cells that keep a share of the base model's weights, made from those that keep nothing."""
+"""Cells that are made of the weights of others."""
 
 from pathlib import Path
 
@@ -6,12 +6,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from experiments.grid.kept import keep_start
-from experiments.grid.plan import cell_names
+from experiments.grid.kept import make
+from experiments.grid.plan import cell_names, made_of
 from experiments.grid.results import read_results
-from maxk.config import read_config
+from experiments.grid.run import FAILED
+from maxk.config import TrainConfig, read_config
+from maxk.runs import Run
 from tests.experiments.small import write_data, write_grid
 from tests.experiments.test_run import KEYS, Place
+from tests.tiny import tiny_model
 
 pytestmark = pytest.mark.filterwarnings("default")  # of TRL and its libraries, not ours
 
@@ -35,7 +38,7 @@ def test_a_cell_made_from_another_is_what_its_own_training_makes(tmp_path):
     assert made.run("choose-grpo-kept-30", *sets, keys=keys) == 0
     assert alone.run("choose-grpo-kept-30", *sets, keys=keys) == 0
     name, whole = "choose-grpo-kept-30-t-s0", "choose-grpo-t-s0"
-    assert made.stages(name)[0] == "keep"
+    assert made.stages(name)[0] == "make"
     assert "train" not in made.stages(name)
     assert alone.stages(name)[0] == "train"
     trained, kept = weights_of(made, whole), weights_of(made, name)
@@ -47,7 +50,7 @@ def test_a_cell_made_from_another_is_what_its_own_training_makes(tmp_path):
     found = {result.name: result.about for result in read_results(made.out / "results")}
     assert found[name]["train"]["config"]["trl"]["keep_start"] == 0.3
     assert found[name]["train"]["metrics"] == found[whole]["train"]["metrics"]
-    assert found[name]["stages"][0]["of"] == whole
+    assert found[name]["stages"][0]["of"] == [whole]
 
 
 def test_a_cell_that_is_trained_otherwise_is_refused(tmp_path):
@@ -55,11 +58,59 @@ def test_a_cell_that_is_trained_otherwise_is_refused(tmp_path):
     kept = read_config(cells / "choose-grpo-kept-30.toml", ["--run.out", str(tmp_path / "a")])
     other = read_config(cells / "choose-off-policy.toml")
     with pytest.raises(ValueError, match="is not trained as"):
-        keep_start(kept, other)
+        make(kept, [other])
     assert not (tmp_path / "a").exists()
 
 
+def trained(cell: str, out: Path, start: Path, seed: int, weights: int) -> TrainConfig:
+    """The configuration of a cell, and what its training leaves, as far as it matters here."""
+    places = ["--run.out", str(out), "--model.name", str(start), "--trl.seed", str(seed)]
+    config = read_config(Path("experiments/grid/cells") / f"{cell}.toml", places)
+    run = Run.start(out, "train", config.model_dump(mode="json"))
+    tiny_model(weights)[0].save_pretrained(run.folder / "model")
+    (run.folder / "metrics.jsonl").write_text('{"step": 1, "loss": 0.5}\n')
+    (run.folder / "environment.jsonl").write_text(f'{{"seed": {seed}}}\n')
+    return config
+
+
+@pytest.mark.parametrize(("cell", "share"), [("grpo-of-3", 0.0), ("grpo-of-3-kept-30", 0.3)])
+def test_a_mean_is_one_of_trainings_with_seeds_that_follow(tmp_path, cell, share):
+    tiny_model(9)[0].save_pretrained(tmp_path / "start")
+    parts = [
+        trained("choose-grpo", tmp_path / f"{i}", tmp_path / "start", 4 + i, i) for i in range(3)
+    ]
+    places = ["--run.out", str(tmp_path / "mean"), "--model.name", str(tmp_path / "start")]
+    file = Path("experiments/grid/cells") / f"choose-{cell}.toml"
+    make(config := read_config(file, [*places, "--trl.seed", "4"]), parts)
+    found = load_file(tmp_path / "mean" / "model" / "model.safetensors")
+    seeds = [tiny_model(i)[0].state_dict() for i in range(3)]
+    begun = tiny_model(9)[0].state_dict()
+    for name, weight in found.items():
+        mean = torch.stack([each[name] for each in seeds]).mean(0)
+        torch.testing.assert_close(weight, (1 - share) * mean + share * begun[name])
+    run = Run.open(tmp_path / "mean")
+    assert run.config["trl"].get("keep_start", 0.0) == share
+    assert run.metrics() == []
+    noted = (tmp_path / "mean" / "environment.jsonl").read_text().splitlines()
+    assert noted == ['{"seed": 4}', '{"seed": 5}', '{"seed": 6}']
+    with pytest.raises(ValueError, match="is not trained as"):
+        make(config, [parts[0], parts[2], parts[1]])
+
+
+def test_a_mean_of_what_is_not_trained_is_not_trained_itself(tmp_path, capsys):
+    data = write_data(tmp_path / "data")
+    write_grid(data / "grid.toml")
+    place = Place(data, tmp_path / "out")
+    for cell in ("choose-grpo-of-3-s1", "choose-grpo-of-3-kept-30-s1"):
+        assert place.run(cell, "--sets", "humaneval", "--list") == 0
+        assert place.run(cell, "--sets", "humaneval") == FAILED
+        names = ", ".join(f"choose-grpo-t-s{seed}" for seed in (1, 2, 3))
+        assert f"is made of {names}: not trained" in capsys.readouterr().err
+    assert not list((tmp_path / "out").rglob("*.safetensors"))
+
+
 def test_every_such_cell_has_one_that_is_trained_alike():
-    names = [name for name in cell_names() if "-kept-" in name]
-    assert names
-    assert {name.rpartition("-kept-")[0] for name in names} <= set(cell_names())
+    made = {name: made_of(name)[0] for name in cell_names() if made_of(name)[0] != name}
+    assert any("-kept-" in name for name in made)
+    assert any("-of-" in name for name in made)
+    assert set(made.values()) <= set(cell_names()) - set(made)

@@ -327,6 +327,38 @@ def test_methods_with_several_seeds_are_shown_seed_by_seed(tmp_path):
     ]
 
 
+def write_results(out: Path, work: Path, solved: dict[tuple[str, int], list[int]]) -> Data:
+    """Of cells with seeds: how many of the N samples of each problem pass."""
+    for (cell, seed), counts in solved.items():
+        folder = work / f"{cell}-s{seed}"
+        rewards = np.array([[1.0] * count + [0.0] * (N - count) for count in counts])
+        write_set(folder, "mbpp", rewards)
+        collect(folder, out, {**ABOUT, "cell": cell, "seed": seed}, ["mbpp"])
+    return Data(out)
+
+
+def test_a_mean_of_two_seeds_is_not_tested_against_one(tmp_path):
+    better, worse = [N] * 12, [0] * 12
+    solved = {
+        ("base", 0): worse,
+        ("mbpp-grpo", 0): [0] * 11 + [1],
+        ("mbpp-grpo", 1): better,
+        ("mbpp-bon-centered", 1): better,
+    }
+    data = write_results(tmp_path / "out", tmp_path / "work", solved)
+    assert data.as_many("mbpp-grpo", "mbpp-bon-centered", "mbpp", N) == ([1], [1])
+    assert data.as_many("mbpp-grpo", "base", "mbpp", N) == ([0], [0])
+    assert data.as_many("mbpp-bon-centered", "base", "mbpp", N) == ([1], [0])
+    made = blocks()
+    line = next(x for x in made["goal"](data).splitlines() if "bon-centered" in x)
+    assert "+0.000 (+0.000 to +0.000) | 1 |" in line  # on seed 1; GRPO's first is far below
+    assert "\\*" not in made["main-1"](data).split("Table 3")[0]
+    solved[("mbpp-bon-centered", 0)] = better
+    both = write_results(tmp_path / "out", tmp_path / "more", solved)
+    assert "\\*" in made["main-1"](both).split("Table 3")[0]
+    assert " * |" in made["goal"](both)
+
+
 def test_problems_whose_completions_are_cut_off_are_told_apart(tmp_path):
     sets = ["mbpp", "humaneval", "leetcode", "code-contests"]
     first, none = np.zeros((4, 128)), np.zeros((4, 128))

@@ -13,7 +13,7 @@ from rich.table import Table
 from maxk.cli.console import console
 from maxk.evaluate import Curve, compare, evaluate, predict, ranked, scores
 from maxk.evaluate import tables as forms
-from maxk.evaluate.evaluation import refuse_different_problems
+from maxk.evaluate.evaluation import as_many
 from maxk.evaluate.paper import PaperTable
 from maxk.evaluate.paper import tables as paper_tables
 from maxk.evaluate.stored import Stored, read_run, refuse_other_settings, unique_programs
@@ -142,6 +142,7 @@ class Compare:
             else:
                 table = self.over_data(groups)
             tables.append(table)
+            lines += [line for runs in groups.values() for line in fewer_compared(runs)]
             if self.paper:
                 tables += (each.table() for each in published(list(groups), self.metric, self.k))
         else:
@@ -186,13 +187,12 @@ class Compare:
         for data, runs in groups.items():
             if sorted(runs) != sorted(methods):
                 raise ValueError(f"{data} has runs of {', '.join(runs)}; not of the same methods")
-            refuse_different_problems({name: run.rewards for name, run in runs.items()})
+            rows = as_many({name: runs[name].rewards for name in methods})
             fewest = min(len(row) for run in runs.values() for row in run.rows)
             (k,) = self.k or (fewest,)
-            problems = list(runs[methods[0]].rewards)
             columns[data] = {
-                name: scores([runs[name].rewards[p] for p in problems], [k], self.metric)[:, 0]
-                for name in methods
+                name: scores(list(each.values()), [k], self.metric)[:, 0]
+                for name, each in rows.items()
             }
         return ranked(columns, f"{self.metric}@{self.k[0] if self.k else 'n'}")
 
@@ -229,6 +229,15 @@ _PAPER_NAMES = {
     "codeforces": "CodeForces",
     "mbpp": "MBPP",
 }
+
+
+def fewer_compared(runs: dict[str, Stored]) -> list[str]:
+    """That not all samples were compared, if that is so."""
+    have = {name: min(map(len, run.rows)) for name, run in runs.items()}
+    if len({len(row) for run in runs.values() for row in run.rows}) == 1:
+        return []
+    counts = ", ".join(f"{name} {count}" for name, count in have.items())
+    return [f"samples of a problem: {counts}; the first {min(have.values())} of each are compared"]
 
 
 def published(data: Sequence[str], metric: str, ks: Sequence[int]) -> list[PaperTable]:
