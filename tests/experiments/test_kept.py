@@ -1,5 +1,6 @@
 """Cells that are made of the weights of others."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,20 @@ def test_a_cell_made_from_another_is_what_its_own_training_makes(tmp_path):
     assert found[name]["train"]["config"]["trl"]["keep_start"] == 0.3
     assert found[name]["train"]["metrics"] == found[whole]["train"]["metrics"]
     assert found[name]["stages"][0]["of"] == [whole]
+    for seed in (1, 2):
+        work = made.out / "work"
+        shutil.copytree(work / whole, work / f"choose-grpo-t-s{seed}")
+    assert made.run("choose-grpo-of-3-kept-30", *sets, keys=keys) == 0
+    mean = "choose-grpo-of-3-kept-30-t-s0"
+    for key, expected in weights_of(made, name).items():
+        torch.testing.assert_close(weights_of(made, mean)[key], expected)
+    assert made.stages(mean)[0] == "make"
+    (about,) = [
+        result.about for result in read_results(made.out / "results") if result.name == mean
+    ]
+    assert about["stages"][0]["of"] == [f"choose-grpo-t-s{seed}" for seed in range(3)]
+    assert about["train"]["metrics"] == {}
+    assert about["sets"]["humaneval"]["n"] > 0
 
 
 def test_a_cell_that_is_trained_otherwise_is_refused(tmp_path):
