@@ -64,6 +64,14 @@ def test_figures_and_card_are_files(runs, tmp_path):
     assert not Path("report.html").exists()
 
 
+def test_the_card_says_when_runs_have_other_numbers_of_samples(runs, tmp_path):
+    more = sampled(tmp_path / "more", {name: [*row, 4, 4] for name, row in AFTER.items()})
+    text = card(Findings(gather([runs[0], more])))
+    assert "4 to 6 samples at temperature 1.0" in text
+    assert "differences paired by problem, with as many samples of each run." in text
+    assert "more raises max@1 by 0.500" in text  # of the first four; of all six it would be 0.583
+
+
 def test_names_are_escaped_in_the_card(runs):
     found = Findings(gather([f"a|*b*={runs[0]}", runs[1]]))
     assert r"| a\|\*b\* |" in card(found)

@@ -90,21 +90,27 @@ def card(found: Findings, figures: Sequence[Figure] = ()) -> str:
                 curve = run.max if metric == "max" else run.passed
                 cells = [_with_interval(curve.at(k)) for k in ks]
                 lines.append(f"| {_markdown(name)} | " + " | ".join(cells) + " |")
-        lines += ["", _settings(found.gathered.sampled[0])]
+        lines += ["", _settings(found.gathered.sampled)]
     for figure in figures:
         lines += ["", f"![{_markdown(figure.title)}]({figure.name}.png)"]
     return "\n".join(lines) + "\n"
 
 
-def _settings(run: RunData) -> str:
+def _settings(runs: Sequence[RunData]) -> str:
+    run = runs[0]
     data, settings = run.config["data"], run.config["settings"]
     split = f" ({_markdown(data['split'])})" if data.get("split") else ""
+    counts = sorted({each.config["n"] for each in runs})
+    samples = (
+        f"{counts[0]} samples each" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} samples"
+    )
+    paired = "" if len(counts) == 1 else ", with as many samples of each run"
     return (
-        f"{len(run.samples)} problems of {_markdown(data['name'])}{split}, {run.config['n']} "
-        f"samples each at temperature {settings['temperature']}, top-p {settings['top_p']}, up to "
+        f"{len(run.samples)} problems of {_markdown(data['name'])}{split}, {samples} "
+        f"at temperature {settings['temperature']}, top-p {settings['top_p']}, up to "
         f"{settings['max_tokens']} tokens; programs judged by unit tests in a sandbox. Estimates "
         "are unbiased in the number of samples; intervals are 95 % bootstraps over problems, "
-        "differences paired by problem. Made with maxk ([arXiv 2510.23393]"
+        f"differences paired by problem{paired}. Made with maxk ([arXiv 2510.23393]"
         "(https://arxiv.org/abs/2510.23393))."
     )
 
