@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from maxk.cli.keep import Keep
-from maxk.keeping import folder_of, keep_start, mean_of
+from maxk.keeping import folder_of, keep_start, mix
 from maxk.runs import Run
 from tests.tiny import tiny_model
 
@@ -53,16 +53,16 @@ def test_what_is_made_is_the_model_on_the_line_between_the_two(tmp_path, share):
 
 def test_a_mean_is_as_far_from_each_of_its_models(tmp_path):
     models = [saved(tmp_path / f"{seed}", seed, "8KB" if seed else "1GB") for seed in range(3)]
-    mean_of(models, tmp_path / "mean")
+    mix([(model, 1 / 3) for model in models], tmp_path / "mean")
     expected = [tiny_model(seed)[0].double().state_dict() for seed in range(3)]
     found = AutoModelForCausalLM.from_pretrained(tmp_path / "mean").double().state_dict()
     for name, weight in found.items():
         mean = torch.stack([each[name] for each in expected]).mean(0)
         torch.testing.assert_close(weight, mean, rtol=1e-5, atol=1e-6)
-    with pytest.raises(ValueError, match="two models or more"):
-        mean_of(models[:1], tmp_path / "other")
+    with pytest.raises(ValueError, match="do not sum to 1"):
+        mix([(model, 0.5) for model in models], tmp_path / "other")
     with pytest.raises(ValueError, match="mean is there already"):
-        mean_of(models, tmp_path / "mean")
+        mix([(model, 1 / 3) for model in models], tmp_path / "mean")
 
 
 def test_weights_keep_their_type_and_what_is_not_a_number_with_a_point_stays(tmp_path):

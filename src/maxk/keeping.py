@@ -29,19 +29,14 @@ def keep_start(trained: Path, start: Path, share: float, out: Path) -> None:
     mix([(trained, 1 - share), (start, share)], out)
 
 
-def mean_of(models: Sequence[Path], out: Path) -> None:
-    """Write the mean of models, such as trainings of one model with several seeds.
-
-    Whatever else there is, as the tokenizer, is that of the first. ValueError if they have not the
-    same weights.
-    """
-    if len(models) < 2:
-        raise ValueError("a mean is one of two models or more")
-    mix([(model, 1 / len(models)) for model in models], out)
-
-
 def mix(models: Sequence[tuple[Path, float]], out: Path) -> None:
-    """Write a model that has a share of each; shares sum to 1."""
+    """Write a model that has a share of each, such as the mean of trainings with several seeds.
+
+    Shares sum to 1. Whatever else there is, as the tokenizer, is that of the first. ValueError if
+    they have not the same weights.
+    """
+    if abs(sum(share for _, share in models) - 1) > 1e-9:
+        raise ValueError(f"shares of {[share for _, share in models]} do not sum to 1")
     if out.exists():
         raise ValueError(f"{out} is there already")
     first = models[0][0]
