@@ -25,7 +25,6 @@ def make(config: TrainConfig, others: Sequence[TrainConfig]) -> None:
     for i, other in enumerate(others):
         if settings_of(config, i) != settings_of(other):
             raise ValueError(f"{config.run.out} is not trained as {other.run.out} is")
-    start = folder_of(resolve(config.model.name))
     run = Run.start(config.run.out, "train", config.model_dump(mode="json"))
     if len(others) == 1:  # the metrics of several are in their own results
         shutil.copy(others[0].run.out / "metrics.jsonl", run.folder)
@@ -33,7 +32,9 @@ def make(config: TrainConfig, others: Sequence[TrainConfig]) -> None:
     (run.folder / "environment.jsonl").write_text("".join(seen))
     share = config.trl.get("keep_start", 0.0)
     shares = [(other.run.out / MODEL, (1 - share) / len(others)) for other in others]
-    mix(shares + [(start, share)] * (share > 0), run.folder / MODEL)
+    if share:
+        shares.append((folder_of(resolve(config.model.name)), share))
+    mix(shares, run.folder / MODEL)
 
 
 def settings_of(config: TrainConfig, later: int = 0) -> dict[str, Any]:

@@ -234,7 +234,7 @@ _PAPER_NAMES = {
 def fewer_compared(runs: dict[str, Stored]) -> list[str]:
     """That not all samples were compared, if that is so."""
     have = {name: min(map(len, run.rows)) for name, run in runs.items()}
-    if len({len(row) for run in runs.values() for row in run.rows}) == 1:
+    if len(set(have.values())) == 1:
         return []
     counts = ", ".join(f"{name} {count}" for name, count in have.items())
     return [f"samples of a problem: {counts}; the first {min(have.values())} of each are compared"]
