@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from maxk.cli import main
+from maxk.cli.data import Data
 from maxk.data import DATASETS
 
 MAXK = Path(sys.executable).with_name("maxk")
@@ -108,3 +109,17 @@ def test_threads_that_wait_leave_their_core_to_others(monkeypatch, given, found)
         main()
     assert ended.value.code == 0
     assert os.environ["OMP_WAIT_POLICY"] == found
+
+
+def test_what_an_error_was_given_to_say_is_said(monkeypatch, capsys):
+    def run(_: Data) -> int:
+        error = RuntimeError("out of memory")
+        error.add_note("what takes less of it:\n  this")
+        raise error
+
+    monkeypatch.setattr(Data, "run", run)
+    monkeypatch.setattr(sys, "argv", ["maxk", "data", "list"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "maxk: out of memory\nwhat takes less of it:\n  this\n"

@@ -16,11 +16,15 @@ from maxk.pocket import resolve
 from maxk.runs import Run
 from maxk.train.job import MODEL
 
+ROWS = ("per_device_train_batch_size", "gradient_accumulation_steps")
+OWN = {"keep_start", *ROWS}  # of each of the cells that make another
+
 
 def make(config: TrainConfig, others: Sequence[TrainConfig]) -> None:
     """Make the run that is configured from others that are finished.
 
-    ValueError if they differ in more than where they are, what they keep, and their seeds.
+    ValueError if they differ in more than where they are, what they keep, their seeds, and how
+    many rows are in memory at a time.
     """
     for i, other in enumerate(others):
         if settings_of(config, i) != settings_of(other):
@@ -40,6 +44,6 @@ def make(config: TrainConfig, others: Sequence[TrainConfig]) -> None:
 def settings_of(config: TrainConfig, later: int = 0) -> dict[str, Any]:
     """What training depends on; later: with a seed so much higher."""
     made = config.model_dump(mode="json")
-    made["trl"] = {key: value for key, value in made["trl"].items() if key != "keep_start"}
-    made["trl"]["seed"] += later
-    return made | {"run": None}
+    trl = {key: value for key, value in made["trl"].items() if key not in OWN}
+    rows, times = (made["trl"][key] for key in ROWS)
+    return made | {"run": None, "trl": trl, "batch": rows * times, "seed": trl.pop("seed") + later}

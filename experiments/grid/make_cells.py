@@ -215,6 +215,7 @@ CHOICES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     # The same training twice is not the same model. What differs is chance, and there is less of
     # it in a mean of several, as there is on the way back, and no step back is made.
     "grpo-of-3": ("grpo", {}, {}),
+    "grpo-of-3-kept-15": ("grpo", {}, kept(15)),
     "grpo-of-3-kept-30": ("grpo", {}, kept(30)),
     "off-policy-of-3": ("off-policy", {}, {}),
     "off-policy-of-3-kept-30": ("off-policy", {}, kept(30)),
@@ -222,6 +223,7 @@ CHOICES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 LAST = (  # of these, for the last comparison
     *("grpo-kept-30", "bon-mean-kept-30", "bon-centered-kept-30", "off-policy-kept-30"),
     *("off-policy-exact-kept-30", "grpo-further", "grpo-further-kept-30", "grpo-further-kept-50"),
+    *("grpo-of-3", "grpo-of-3-kept-15", "grpo-of-3-kept-30"),
 )
 DRIFT = {"num_iterations": 8, **FAST}
 
@@ -251,7 +253,7 @@ def cells() -> dict[str, dict[str, Any]]:
         for kind, data, trl in (
             ("mbpp", MBPP, SMALL | EPOCHS),
             ("leetcode", LEETCODE, SMALL | LONGER),
-            ("paper", MBPP, {}),
+            ("paper", MBPP, LONGER),
         ):
             made[f"{kind}-{method}"] = cell(f"{kind}-{method}", method, data, trl, **own)
     for name in LAST:

@@ -6,8 +6,8 @@ import numpy as np
 
 from experiments.grid.data import Data, pipes
 from experiments.grid.make_cells import LAST, METHODS
-from experiments.grid.plan import BASE
-from maxk.evaluate import Difference, differences
+from experiments.grid.plan import BASE, made_of
+from maxk.evaluate import Difference, differences, scores, spread
 from maxk.evaluate.tables import SIGNIFICANT
 
 SETS = ("mbpp", "mbpp-plus", "humaneval", "leetcode", "code-contests")
@@ -16,7 +16,7 @@ KS = (1, 2, 4, 8, 16, 32, 64, 128)
 COMPARED = (1, 16, 128)
 OURS = (
     *("bon-centered", "off-policy-exact", "off-policy-normalized"),
-    *(name for name in LAST if "-kept-" in name),  # a part of their start
+    *(name for name in LAST if "-kept-" in name or "-of-" in name),  # made of weights of several
 )
 FINAL = "-final"  # the tag of the last comparison
 
@@ -88,6 +88,53 @@ def by_seed(data: Data, kind: str, tag: str = "") -> str:
         lines.append([row, *map(with_interval, gaps), *means])
     head = ["", *(f"max@{k} over base" for k in ks)]
     return pipes([*head, *(f"max@{k} on {name}" for k in ks for name in sets)], lines)
+
+
+def means(data: Data, sets: Sequence[str], tag: str = "") -> str:
+    """What several trainings give together, over the problems of all sets, beside each of them.
+
+    Their weights' mean, where that is a cell, and samples that they share. Of cells that are
+    measured on all the sets.
+    """
+    whole: dict[str, dict[int, list[np.ndarray]]] = {}  # rewards by problem, by cell and seed
+    for cell in sorted(each for each in data.cells if each.endswith(tag)):
+        there = [result for result in data.cells[cell] if result.has(sets, max(KS))]
+        whole[cell.removesuffix(tag)] = {
+            r.about["seed"]: [row["reward"] for name in sets for row in data.by_id(r, name)]
+            for r in there
+        }
+    lines: list[list[str]] = []
+    for cell, by_seed in whole.items():
+        if len(by_seed) < 2 or made_of(cell)[0] != cell:
+            continue
+        alone = {seed: scores(rewards, KS) for seed, rewards in by_seed.items()}
+        for seed in sorted(alone):
+            lines.append([f"{cell}, seed {seed}", *(f"{x:.3f}" for x in alone[seed].mean(0))])
+        together: dict[tuple[int, ...], dict[str, np.ndarray]] = {}
+        for other in whole:
+            name, count = made_of(other)
+            for seed in whole[other] if name == cell and count > 1 else ():
+                seeds = tuple(range(seed, seed + count))
+                if alone.keys() >= set(seeds):
+                    found = scores(whole[other][seed], KS)
+                    together.setdefault(seeds, {})[f"{other}, of seeds {said(seeds)}"] = found
+        for seeds, made in (together or {tuple(sorted(alone)): {}}).items():
+            shared = f"samples shared by seeds {said(seeds)}"
+            each = {shared: spread([by_seed[seed] for seed in seeds], KS), **made}
+            mean = np.mean([alone[seed] for seed in seeds], axis=0)
+            for row, found in each.items():
+                lines.append([row, *(f"{x:.3f}" for x in found.mean(0))])
+                gaps = map(with_interval, differences(found, mean))
+                lines.append(["... over the mean of these seeds", *gaps])
+    return pipes(["", *(f"max@{k}" for k in KS)], lines) if lines else ""
+
+
+def said(seeds: Sequence[int]) -> str:
+    """
+    >>> said((1, 2, 3)), said((0, 2))
+    ('1, 2 and 3', '0 and 2')
+    """
+    return f"{', '.join(map(str, seeds[:-1]))} and {seeds[-1]}"
 
 
 def cut_off(data: Data, kind: str, tag: str = "") -> str:

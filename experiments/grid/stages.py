@@ -2,6 +2,7 @@
 
 import gc
 import json
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from experiments.grid.results import all_sampled, whole
 from experiments.grid.sets import Sets, number
 from maxk.config import TrainConfig, read_config
 from maxk.records import Problem
-from maxk.runs import Run
+from maxk.runs import Run, write_whole
 from maxk.sample import Judging, Progress, sample
 from maxk.sample.background import Judge
 from maxk.sample.judging import unjudged
@@ -77,6 +78,11 @@ class Cell:
         """Where the weights to measure are."""
         return self.site.model if self.name == BASE else self.folder / "train" / "model"
 
+    @property
+    def smaller(self) -> Path:
+        """TRL's settings in the place of the cell's, once these have run out of memory."""
+        return self.folder / "smaller.json"
+
     def config(self) -> TrainConfig:
         """What is trained: the committed file, with this machine's places and this seed."""
         file = HERE / "cells" / f"{self.name}.toml"
@@ -91,7 +97,11 @@ class Cell:
         else:
             options = json.dumps(self.site.engine.options)  # which TOML reads too, but for ":"
             places += ["--model.engine", options.replace(":", " =")]
-        return read_config(file, [*places, *self.site.overrides])
+        config = read_config(file, [*places, *self.site.overrides])
+        if not self.smaller.exists():
+            return config
+        trl = {**config.trl, **json.loads(self.smaller.read_text())}
+        return config.model_copy(update={"trl": trl})
 
     # --- what is done ------------------------------------------------------------------------
 
@@ -131,7 +141,34 @@ class Cell:
     # --- the stages --------------------------------------------------------------------------
 
     def train(self) -> None:
-        """From the start, or from the checkpoint that the end of a budget left."""
+        """From the start, or from the checkpoint that the end of a budget left.
+
+        What runs out of memory is begun again with half the rows at a time.
+        """
+        import torch
+
+        while True:
+            try:
+                return self.train_once()
+            except torch.OutOfMemoryError as error:
+                if not self.halve():
+                    raise
+                self.site.say(f"{self.full_name}: {error}")
+            free_memory()
+
+    def halve(self) -> bool:
+        """Have half the rows in a micro-batch from now on, if that can be."""
+        from maxk.train.job import trl_config
+        from maxk.train.memory import halved
+
+        if not (less := halved(trl_config(self.config()))):
+            return False
+        shutil.rmtree(self.folder / "train")
+        write_whole(self.smaller, json.dumps(less).encode())
+        return True
+
+    def train_once(self) -> None:
+        """With the memory there is."""
         from maxk.train.job import train
 
         if not self.to_be_trained():

@@ -30,8 +30,10 @@ from experiments.grid.pairs import (
     by_seed,
     cut_off,
     goal,
+    means,
     methods,
     paired,
+    sampled_of,
     sets_of,
     unfinished,
 )
@@ -175,11 +177,13 @@ def tries(data: Data) -> str:
     return tried(data, rows, sets, "grpo-slow", "trained on MBPP train, measured on validation")
 
 
+CHOSEN_BY = ("mbpp-train", "mbpp-validation", "validation")
+
+
 def choices(data: Data) -> str:
     """The same, trained on LeetCode."""
     rows = {name: f"choose-{name}" for name in CHOICES}
-    sets = ("mbpp-train", "mbpp-validation", "validation")
-    return tried(data, rows, sets, "grpo", "trained on LeetCode, measured on validation")
+    return tried(data, rows, CHOSEN_BY, "grpo", "trained on LeetCode, measured on validation")
 
 
 def tried(
@@ -302,6 +306,7 @@ def blocks() -> dict[str, Callable[[Data], str]]:
         "shown": shown_table,
         "tries": tries,
         "choices": choices,
+        "means": lambda data: means(data, CHOSEN_BY),
         "drift": drift_table,
         "drift-fast": lambda data: drift_table(data, "-fast", "2e-5"),
         "drift-by-iteration": drift_by_iteration,
@@ -324,6 +329,7 @@ def blocks() -> dict[str, Callable[[Data], str]]:
         made[f"final-{name}"] = lambda data, name=name: both_curves(data, "leetcode", name, FINAL)
     made["final-paired"] = lambda data: paired(data, "leetcode", FINAL)
     made["final-by-seed"] = lambda data: by_seed(data, "leetcode", FINAL)
+    made["final-means"] = lambda data: means(data, sampled_of(data, "leetcode", FINAL), FINAL)
     made["final-cut-off"] = lambda data: cut_off(data, "leetcode", FINAL)
     made["final-goal"] = lambda data: goal(data, "leetcode", FINAL)
     for name in SETS:

@@ -60,9 +60,9 @@ class Run:
         if folder.exists() and any(folder.iterdir()):
             raise RunError(f"{folder} holds files and no run; give a new folder")
         folder.mkdir(parents=True, exist_ok=True)
-        text = tomli_w.dumps({"maxk": {"format": FORMAT, "kind": kind}, **asked})
-        write_whole(folder / "config.toml", text.encode())
-        return cls(folder, kind, asked)
+        run = cls(folder, kind, asked)
+        run.change(asked)
+        return run
 
     @classmethod
     def open(cls, folder: str | Path) -> "Run":
@@ -78,6 +78,12 @@ class Run:
         if about["format"] > FORMAT:
             raise RunError(f"{folder} has format {about['format']}; this maxk reads {FORMAT}")
         return cls(folder, about["kind"], config)
+
+    def change(self, config: Mapping[str, Any]) -> None:
+        """Write down what is asked for, in the place of what was."""
+        self.config = _plain(config)
+        text = tomli_w.dumps({"maxk": {"format": FORMAT, "kind": self.kind}, **self.config})
+        write_whole(self.folder / "config.toml", text.encode())
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

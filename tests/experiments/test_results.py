@@ -337,6 +337,34 @@ def write_results(out: Path, work: Path, solved: dict[tuple[str, int], list[int]
     return Data(out)
 
 
+def test_what_trainings_give_together_is_beside_each_of_them(tmp_path):
+    """Of four problems one training solves the first two, one the last two, their mean all."""
+    first, last, none = [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0], [0.0] * 4
+    solved = {("choose-grpo", 0): none, ("choose-grpo", 1): first, ("choose-grpo", 2): last}
+    solved |= {("choose-grpo", 3): first, ("choose-grpo-of-3", 1): [1.0] * 4}
+    solved |= {("choose-grpo-of-3", 2): none}  # of seed 4, which is not there
+    solved |= {("choose-off-policy", 1): first}  # alone
+    sets = ["mbpp-train", "mbpp-validation", "validation"]
+    for (cell, seed), rewards in solved.items():
+        folder = tmp_path / "work" / f"{cell}-s{seed}"
+        for name in sets:
+            write_set(folder, name, np.repeat(np.array(rewards)[:, None], 128, axis=1))
+        collect(folder, tmp_path / "out", {**ABOUT, "cell": cell, "seed": seed}, sets)
+    made = blocks()["means"](Data(tmp_path / "out"))
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in made.splitlines()]
+    found = [[row[0], *(value.split(" ")[0] for value in row[1:4])] for row in cells[2:]]
+    half = ["0.500"] * 3
+    assert found == [
+        ["choose-grpo, seed 0", *["0.000"] * 3],
+        *([f"choose-grpo, seed {seed}", *half] for seed in (1, 2, 3)),
+        # Any two of them have one that solves the first two problems, two of three the last.
+        ["samples shared by seeds 1, 2 and 3", "0.500", "0.833", "1.000"],
+        ["... over the mean of these seeds", "+0.000", "+0.333", "+0.500"],
+        ["choose-grpo-of-3, of seeds 1, 2 and 3", *["1.000"] * 3],
+        ["... over the mean of these seeds", *["+0.500"] * 3],
+    ]
+
+
 def test_a_mean_of_two_seeds_is_not_tested_against_one(tmp_path):
     better, worse = [N] * 12, [0] * 12
     solved = {

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from experiments.grid import crew as grid_crew
 from experiments.grid import run as grid_run
@@ -22,6 +23,7 @@ from experiments.grid.stages import Cell, Site
 from experiments.grid.tables import main as tables_main
 from maxk.runs import Run
 from maxk.sample.tables import pairs_of
+from maxk.train import MaxKTrainer
 from maxk.verify import Verifier
 from tests.experiments.small import write_data, write_grid
 
@@ -349,3 +351,34 @@ def test_a_process_is_told_all_that_its_cell_depends_on(monkeypatch):
     own = {"cells", "seeds", "budget", "beside", "jobs"}
     for key in vars(given).keys() - own:
         assert getattr(again, key) == getattr(given, key), key
+
+
+def test_a_training_that_runs_out_of_memory_is_begun_again_with_half_the_rows(place, monkeypatch):
+    step, tried = MaxKTrainer.training_step, []
+
+    def training_step(self: MaxKTrainer, *given: Any, **named: Any) -> torch.Tensor:
+        tried.append(self.args.per_device_train_batch_size)
+        if tried[-1] > 4:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return step(self, *given, **named)
+
+    monkeypatch.setattr(MaxKTrainer, "training_step", training_step)
+    keys = (*KEYS, "--trl.per_device_train_batch_size", "16")
+    assert place.run("mbpp-grpo", "--sets", "humaneval", keys=keys) == 0
+    assert tried[:2] == [16, 8]
+    assert set(tried[2:]) == {4}
+    (result,) = read_results(place.out / "results")
+    trl = result.about["train"]["config"]["trl"]
+    assert (trl["per_device_train_batch_size"], trl["gradient_accumulation_steps"]) == (4, 4)
+    assert result.about["train"]["metrics"]["step"] == list(range(1, STEPS + 1))
+    assert place.stages(result.name)[:3] == ["train"] * 3
+
+
+def test_one_that_cannot_do_with_less_memory_fails(place, monkeypatch, capsys):
+    def training_step(*_: Any, **__: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(MaxKTrainer, "training_step", training_step)
+    assert place.run("mbpp-grpo", "--sets", "humaneval") == FAILED
+    assert "failed: mbpp-grpo-t-s0" in capsys.readouterr().out
+    assert place.stages("mbpp-grpo-t-s0") == ["train"] * 2  # 8 rows, and 4: a group

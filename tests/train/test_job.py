@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,8 +23,9 @@ from maxk.runs import Run, RunError
 from maxk.sample import problems_of
 from maxk.sample.transformers_ import TransformersSampler
 from maxk.sample.vllm_ import VllmSampler
-from maxk.train import job
+from maxk.train import MaxKConfig, MaxKTrainer, job
 from maxk.train.job import train
+from maxk.train.memory import advice, halved
 from maxk.verify import Verifier
 from tests.data.published import mbpp, write_jsonl
 from tests.tiny import tiny_model
@@ -378,3 +380,79 @@ def test_impossible_settings_are_refused_before_the_model_is_loaded(
     monkeypatch.setattr("maxk.train.trainer.GRPOTrainer.__init__", loads)
     with pytest.raises(ValueError, match=message):
         train(config(world, tmp_path / "no", override), print)
+
+
+def fails_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first update needs more memory than there is."""
+    step, failed = MaxKTrainer.training_step, []
+
+    def training_step(self: MaxKTrainer, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if not failed:
+            failed.append(True)
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return step(self, *args, **kwargs)
+
+    monkeypatch.setattr(MaxKTrainer, "training_step", training_step)
+
+
+def test_what_ran_out_of_memory_says_what_to_do_and_doing_it_is_the_same_training(
+    world, unbroken, tmp_path, monkeypatch
+):
+    fails_once(monkeypatch)
+    with pytest.raises(torch.OutOfMemoryError) as raised:
+        train(config(world, tmp_path / "run"), print)
+    (note,) = raised.value.__notes__
+    found = re.search(r"--trl\.per_device\S+ \d+ --trl\.gradient_acc\S+ \d+", note)
+    assert found is not None
+    assert "gradient_checkpointing" not in note  # it is TRL's default
+    done = config(world, tmp_path / "run", *found[0].split())
+    assert train(done, print).finished
+    assert done.trl["per_device_train_batch_size"] == 8  # of 16
+    one, other = curve(tmp_path / "run", "loss"), curve(unbroken, "loss")
+    assert len(one) == STEPS
+    torch.testing.assert_close(torch.tensor(one), torch.tensor(other), rtol=1e-4, atol=1e-5)
+
+
+def test_a_run_that_made_a_step_keeps_its_settings(world, tmp_path, monkeypatch):
+    fails_once(monkeypatch)
+    out = tmp_path / "run"
+    with pytest.raises(torch.OutOfMemoryError):
+        train(config(world, out), print)
+    with (
+        Run.open(out).locked(),
+        pytest.raises(RunError, match="worked on by another process"),
+    ):
+        train(config(world, out, "--method.k", "3"), print)
+    assert Run.open(out).config["method"]["k"] == 2
+    Run.open(out).log({"step": 1, "loss": 0.0})
+    with pytest.raises(RunError, match=r"method.k: 2 there, 3 asked"):
+        train(config(world, out, "--method.k", "3"), print)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ((64, 4, None, 8), (32, 8, None)),
+        ((16, 4, 8, 8), (8, 8, 16)),
+        ((8, 4, None, 8), ()),  # would take groups apart
+        ((4, 4, None, 8), (2, 8, None)),  # they are apart
+        ((3, 8, None, 8), ()),
+    ],
+)
+def test_half_the_rows_twice_as_often(given, expected, tmp_path):
+    rows, steps, per_generation, n = given
+    args = MaxKConfig(
+        output_dir=str(tmp_path),
+        use_cpu=True,
+        bf16=False,
+        per_device_train_batch_size=rows,
+        gradient_accumulation_steps=steps,
+        steps_per_generation=per_generation,
+        num_generations=n,
+        gradient_checkpointing=n == rows,
+    )
+    keys = ("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation")
+    wanted = {k: v for k, v in zip(keys, expected, strict=False) if v is not None}
+    assert halved(args) == wanted
+    assert ("--trl.per_device_train_batch_size" in advice(args)) == bool(wanted)
+    assert ("--trl.gradient_checkpointing true" in advice(args)) == (n != rows)

@@ -53,7 +53,7 @@ def main() -> None:
         console.print("stopped; repeat the command to go on")
         code = 130
     except (ValueError, OSError, ImportError, RuntimeError) as error:
-        print(f"maxk: {error}", file=sys.stderr)
+        print(f"maxk: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
         code = 1
     sys.exit(code)
 

@@ -9,6 +9,7 @@ from maxk.evaluate.evaluation import Comparison, Evaluation, Pair, compare, eval
 from maxk.evaluate.paired import Difference, adjust, differences, wilcoxon
 from maxk.evaluate.predict import Forecast, ForecastPoint, predict
 from maxk.evaluate.samples import scores
+from maxk.evaluate.spread import spread
 from maxk.evaluate.tables import Cell, Table, ranked
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "predict",
     "ranked",
     "scores",
+    "spread",
     "unique_share",
     "wilcoxon",
 ]

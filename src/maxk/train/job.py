@@ -32,6 +32,7 @@ from maxk.sample.transformers_ import TransformersSampler
 from maxk.sample.vllm_ import VllmSampler
 from maxk.train.arithmetic import arithmetic
 from maxk.train.config import MaxKConfig
+from maxk.train.memory import explained
 from maxk.train.rollouts import forget
 from maxk.train.trainer import MaxKTrainer, state_name
 from maxk.verify import Limits, UnitTestReward, Verifier
@@ -77,7 +78,7 @@ def train(
     arithmetic(args, len(problems))  # refuses what cannot be before a folder is made
     main = args.process_index == 0
     if main:
-        Run.start(config.run.out, "train", config.model_dump(mode="json"))
+        begin(config)
         say(f"{config.data.name}: {account}")
     PartialState().wait_for_everyone()
     run = Run.open(config.run.out)
@@ -86,7 +87,11 @@ def train(
     rows = [
         {"prompt": prompt_of(problem, tokenizer), "problem": problem.id} for problem in problems
     ]
-    with run.locked() if main else nullcontext(), verifier_of(config.reward) as verifier:
+    with (
+        run.locked() if main else nullcontext(),
+        explained(args),
+        verifier_of(config.reward) as verifier,
+    ):
         if engine is None:  # before the model takes its memory
             engine = engine_of(config.model, model)
         if main:
@@ -109,6 +114,21 @@ def train(
         if prepare is not None:
             prepare(trainer)
         return carry_out(trainer, run, main, say)
+
+
+def begin(config: TrainConfig) -> None:
+    """Start the run, or find it. One that made no step may be asked for with other settings."""
+    folder, asked = config.run.out, config.model_dump(mode="json")
+    try:
+        Run.start(folder, "train", asked)
+    except RunError:
+        if not (folder / "config.toml").exists() or (run := Run.open(folder)).kind != "train":
+            raise
+        with run.locked():
+            made = (*folder.glob("checkpoints/checkpoint-*"), *folder.glob(MODEL))
+            if made or run.metrics():
+                raise
+            run.change(asked)
 
 
 def engine_of(asked: ModelTable, model: str) -> VllmSampler | TransformersSampler | None:
