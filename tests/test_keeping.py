@@ -1,4 +1,4 @@
-"""`maxk keep`: models on the way back to the one that a training began as."""
+"""`maxk keep` and `maxk mix`: models on the way back to their start, and means of several."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from maxk.cli.keep import Keep
+from maxk.cli.keep import Keep, Mix
 from maxk.keeping import folder_of, keep_start, mix
 from maxk.runs import Run
 from tests.tiny import tiny_model
@@ -158,3 +158,33 @@ def test_runs_that_it_cannot_be_for_are_told_apart(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             Keep(run, shares).run()
+
+
+def test_the_command_makes_the_mean_of_runs_and_models(tmp_path):
+    run, model = a_run(tmp_path / "run"), saved(tmp_path / "other", 2)
+    words = [MAXK, "mix", run, model, "--out", tmp_path / "mean"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert f"{tmp_path}/mean: 0.5 of {run}, 0.5 of {model}" in " ".join(done.stdout.split())
+    Mix((run, model), tmp_path / "more", (0.9, 0.1)).run()
+    one, two = (load_file(tmp_path / at / "model.safetensors") for at in ("run/model", "other"))
+    for name, share in (("mean", 0.5), ("more", 0.9)):
+        for key, weight in load_file(tmp_path / name / "model.safetensors").items():
+            torch.testing.assert_close(weight, share * one[key] + (1 - share) * two[key])
+    assert AutoTokenizer.from_pretrained(tmp_path / "mean").pad_token == "<pad>"
+
+
+def test_what_has_no_mean_is_refused(tmp_path):
+    model = saved(tmp_path / "model", 1)
+    unfinished = a_run(tmp_path / "run")
+    (unfinished / "model").rename(unfinished / ".model")
+    for models, shares, message in (
+        ((model,), (), "of two models or more"),
+        ((model, model), (1.0,), "1 shares for 2 models"),
+        ((model, model), (0.5, 0.6), "do not sum to 1"),
+        ((model, unfinished), (), "is not finished"),
+        ((model, a_run(tmp_path / "sampled", "sample")), (), "is a run of `maxk sample`"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Mix(models, tmp_path / "mean", shares).run()
+    assert not (tmp_path / "mean").exists()

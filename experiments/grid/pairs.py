@@ -96,13 +96,7 @@ def means(data: Data, sets: Sequence[str], tag: str = "") -> str:
     Their weights' mean, where that is a cell, and samples that they share. Of cells that are
     measured on all the sets.
     """
-    whole: dict[str, dict[int, list[np.ndarray]]] = {}  # rewards by problem, by cell and seed
-    for cell in sorted(each for each in data.cells if each.endswith(tag)):
-        there = [result for result in data.cells[cell] if result.has(sets, max(KS))]
-        whole[cell.removesuffix(tag)] = {
-            r.about["seed"]: [row["reward"] for name in sets for row in data.by_id(r, name)]
-            for r in there
-        }
+    whole = rewards_of(data, sets, tag)
     lines: list[list[str]] = []
     for cell, by_seed in whole.items():
         if len(by_seed) < 2 or made_of(cell)[0] != cell:
@@ -127,6 +121,31 @@ def means(data: Data, sets: Sequence[str], tag: str = "") -> str:
                 gaps = map(with_interval, differences(found, mean))
                 lines.append(["... over the mean of these seeds", *gaps])
     return pipes(["", *(f"max@{k}" for k in KS)], lines) if lines else ""
+
+
+def halves(data: Data, sets: Sequence[str], tag: str = "") -> str:
+    """Samples that a model shares with what it is on its way back, over the model alone."""
+    whole, lines = rewards_of(data, sets, tag), []
+    for cell, by_seed in whole.items():
+        name, count = made_of(cell)
+        for seed in sorted(by_seed.keys() & whole.get(name, {})) if name != cell else ():
+            if count == 1:
+                trained, kept = whole[name][seed], by_seed[seed]
+                gaps = differences(spread([trained, kept], KS), scores(trained, KS))
+                lines.append([f"{name} and {cell}, seed {seed}", *map(with_interval, gaps)])
+    return pipes(["shared by", *(f"max@{k}" for k in KS)], lines) if lines else ""
+
+
+def rewards_of(data: Data, sets: Sequence[str], tag: str) -> dict[str, dict[int, list]]:
+    """By cell and seed the rewards of the problems of all sets, where it is measured on them."""
+    return {
+        cell.removesuffix(tag): {
+            each.about["seed"]: [r["reward"] for name in sets for r in data.by_id(each, name)]
+            for each in data.cells[cell]
+            if each.has(sets, max(KS))
+        }
+        for cell in sorted(cell for cell in data.cells if cell.endswith(tag))
+    }
 
 
 def said(seeds: Sequence[int]) -> str:

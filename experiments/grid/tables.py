@@ -30,6 +30,7 @@ from experiments.grid.pairs import (
     by_seed,
     cut_off,
     goal,
+    halves,
     means,
     methods,
     paired,
@@ -307,6 +308,7 @@ def blocks() -> dict[str, Callable[[Data], str]]:
         "tries": tries,
         "choices": choices,
         "means": lambda data: means(data, CHOSEN_BY),
+        "halves": lambda data: halves(data, CHOSEN_BY),
         "drift": drift_table,
         "drift-fast": lambda data: drift_table(data, "-fast", "2e-5"),
         "drift-by-iteration": drift_by_iteration,
@@ -329,7 +331,10 @@ def blocks() -> dict[str, Callable[[Data], str]]:
         made[f"final-{name}"] = lambda data, name=name: both_curves(data, "leetcode", name, FINAL)
     made["final-paired"] = lambda data: paired(data, "leetcode", FINAL)
     made["final-by-seed"] = lambda data: by_seed(data, "leetcode", FINAL)
-    made["final-means"] = lambda data: means(data, sampled_of(data, "leetcode", FINAL), FINAL)
+    for name, make in (("means", means), ("halves", halves)):
+        made[f"final-{name}"] = lambda data, make=make: make(
+            data, sampled_of(data, "leetcode", FINAL), FINAL
+        )
     made["final-cut-off"] = lambda data: cut_off(data, "leetcode", FINAL)
     made["final-goal"] = lambda data: goal(data, "leetcode", FINAL)
     for name in SETS:

@@ -1,6 +1,7 @@
 """`maxk evaluate`, `compare`, `curve` on runs as `maxk sample` leaves them."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -145,6 +146,23 @@ def test_of_runs_with_other_numbers_of_samples_as_many_are_compared(tmp_path):
     said = "samples of a problem: few 8, many 16; the first 8 of each are compared"
     assert said in done.stdout
     assert said not in maxk("compare", folders[0], f"same={folders[0]}").stdout
+
+
+def test_samples_that_all_runs_share_are_a_row_more(tmp_path):
+    one, two = rewards(0), rewards(5)
+    folders = [run_of(tmp_path / "one", one), run_of(tmp_path / "two", two)]
+    done = maxk("compare", *folders, "--k", "16", "--shared", "--form", "markdown")
+    assert done.returncode == 0, done.stderr
+    best = np.hstack([one[:, :8], two[:, :8]]).max(1).mean()  # k = n: all of them
+    assert re.search(rf"\| shared \| \**{best:.3f}", done.stdout)
+    assert "one - shared  max@16" in done.stdout
+    more = [f"one={run_of(tmp_path / 'one-he', one, 'humaneval')}"]
+    more += [f"two={run_of(tmp_path / 'two-he', two, 'humaneval')}"]
+    named = [f"one={folders[0]}", f"two={folders[1]}"]
+    both = maxk("compare", *named, *more, "--shared", "--form", "markdown")
+    assert both.returncode == 0, both.stderr
+    (row,) = [line for line in both.stdout.splitlines() if line.startswith("| shared")]
+    assert row.count(f"{best:.3f}") == 2
 
 
 def test_other_problems_or_settings_are_refused_with_the_difference(tmp_path):

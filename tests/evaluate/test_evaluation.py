@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from maxk.evaluate import compare, curve, evaluate, scores, wilcoxon
+from maxk.evaluate import compare, curve, evaluate, scores, spread, wilcoxon
 
 
 def rewards(seed: int = 0, problems: int = 12, n: int = 8) -> np.ndarray:
@@ -113,6 +113,51 @@ def test_as_many_samples_of_every_problem_are_compared():
     gap = (0.5 - 0.25 + 2 / 3 - 0.5 / 3) / 2
     assert got.pairs[0].difference.value == pytest.approx(gap)
     assert [cells[0].value for cells in got.table.cells] == pytest.approx([7 / 12, 5 / 24])
+
+
+def test_samples_that_runs_share_are_compared_as_a_run_of_their_own():
+    """One solves p by every third sample, q never; the other q always."""
+    one = {"p": [1.0, 0.0, 0.0, 0.0], "q": [0.0] * 4}
+    other = {"q": [1.0] * 6, "p": [0.0] * 6}  # of which four are compared
+    got = compare({"one": one, "other": other}, ks=[1, 2, 4], shared=True)
+    values = [[cell.value for cell in cells] for cells in got.table.cells]
+    # Two samples of each: with k = 2 one of each, so p is solved by 1 of 2, q always.
+    assert values == [
+        pytest.approx([1 / 8, 1 / 4, 1 / 2]),
+        pytest.approx([1 / 2, 1 / 2, 1 / 2]),
+        pytest.approx([(1 / 4 + 1 / 2) / 2, (1 / 2 + 1) / 2, 1.0]),
+    ]
+    assert got.table.rows == ("one", "other", "shared")
+    assert {(pair.first, pair.second) for pair in got.pairs} == {
+        ("one", "other"),
+        ("one", "shared"),
+        ("other", "shared"),
+    }
+    only = compare({"one": one, "other": other}, against="shared", shared=True)
+    assert all(pair.second == "shared" for pair in only.pairs)
+    with pytest.raises(ValueError, match="a run is called 'shared'"):
+        compare({"one": one, "shared": other}, shared=True)
+    with pytest.raises(ValueError, match="against='shared' is not among the runs"):
+        compare({"one": one, "other": other}, against="shared")
+
+
+def test_what_two_runs_of_one_model_share_is_not_said_to_differ():
+    """200 benchmarks of 120 problems, n = k = 16: alarms at 5 % stay below 5 % + 4 sigma (1.5 %).
+    With all samples of both it is an alarm nearly every time at k = n. Fixed seed."""
+    rng = np.random.default_rng(1)
+    alarms = wrong = 0
+    for _ in range(200):
+        chance = rng.beta(0.5, 2.0, 120)
+        one, two = (
+            {f"p{i}": row for i, row in enumerate((rng.random((120, 16)) < chance[:, None]) * 1.0)}
+            for _ in range(2)
+        )
+        got = compare({"one": one, "two": two}, [16], against="shared", resamples=100, shared=True)
+        alarms += got.pairs[0].difference.p < 0.05
+        rows = [list(each.values()) for each in (one, two)]
+        wrong += wilcoxon(spread(rows, [16])[:, 0], scores(rows[0], [16])[:, 0]) < 0.05
+    assert alarms < 200 * (0.05 + 4 * 0.015)
+    assert wrong > 160
 
 
 def test_runs_on_different_problems_are_refused_with_the_difference():

@@ -344,13 +344,20 @@ def test_what_trainings_give_together_is_beside_each_of_them(tmp_path):
     solved |= {("choose-grpo", 3): first, ("choose-grpo-of-3", 1): [1.0] * 4}
     solved |= {("choose-grpo-of-3", 2): none}  # of seed 4, which is not there
     solved |= {("choose-off-policy", 1): first}  # alone
+    solved |= {("choose-grpo-kept-30", 1): last, ("choose-grpo-kept-30", 9): last}
     sets = ["mbpp-train", "mbpp-validation", "validation"]
     for (cell, seed), rewards in solved.items():
         folder = tmp_path / "work" / f"{cell}-s{seed}"
         for name in sets:
             write_set(folder, name, np.repeat(np.array(rewards)[:, None], 128, axis=1))
         collect(folder, tmp_path / "out", {**ABOUT, "cell": cell, "seed": seed}, sets)
-    made = blocks()["means"](Data(tmp_path / "out"))
+    data = Data(tmp_path / "out")
+    halves = blocks()["halves"](data).splitlines()[2:]
+    assert [line.split(" (")[0] for line in halves] == [
+        "| choose-grpo and choose-grpo-kept-30, seed 1 | +0.000"
+    ]
+    assert halves[0].count("+0.500 (") == 7  # every k but 1
+    made = blocks()["means"](data)
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in made.splitlines()]
     found = [[row[0], *(value.split(" ")[0] for value in row[1:4])] for row in cells[2:]]
     half = ["0.500"] * 3

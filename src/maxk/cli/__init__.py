@@ -10,7 +10,7 @@ import tyro
 from maxk.cli.console import console
 from maxk.cli.data import Data
 from maxk.cli.evaluate import Compare, Evaluate, Foresee
-from maxk.cli.keep import Keep
+from maxk.cli.keep import Keep, Mix
 from maxk.cli.report import Report
 from maxk.cli.sample import Runs, Sample
 from maxk.cli.solve import Solve
@@ -20,6 +20,7 @@ from maxk.cli.verify import Doctor, Verify
 Command = (
     Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Keep, tyro.conf.subcommand("keep")]
+    | Annotated[Mix, tyro.conf.subcommand("mix")]
     | Annotated[Sample, tyro.conf.subcommand("sample")]
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
     | Annotated[Compare, tyro.conf.subcommand("compare")]

@@ -13,7 +13,7 @@ from rich.table import Table
 from maxk.cli.console import console
 from maxk.evaluate import Curve, compare, evaluate, predict, ranked, scores
 from maxk.evaluate import tables as forms
-from maxk.evaluate.evaluation import as_many
+from maxk.evaluate.evaluation import as_many, scores_of_all
 from maxk.evaluate.paper import PaperTable
 from maxk.evaluate.paper import tables as paper_tables
 from maxk.evaluate.stored import Stored, read_run, refuse_other_settings, unique_programs
@@ -121,6 +121,8 @@ class Compare:
     """list differences to this run only; default: between all"""
     correction: Literal["holm", "bh", "none"] = "holm"
     """of p-values, over all differences that are listed"""
+    shared: bool = False
+    """and as many samples that all runs share, each drawing its part"""
     form: Form = "terminal"
     intervals: bool = False
     """show them in the cells"""
@@ -171,6 +173,7 @@ class Compare:
             self.metric,
             self.against,
             self.correction,
+            shared=self.shared,
         )
         lines = [f"differences, 95 % interval, p ({found.correction}):"]
         for pair in found.pairs:
@@ -190,10 +193,9 @@ class Compare:
             rows = as_many({name: runs[name].rewards for name in methods})
             fewest = min(len(row) for run in runs.values() for row in run.rows)
             (k,) = self.k or (fewest,)
-            columns[data] = {
-                name: scores(list(each.values()), [k], self.metric)[:, 0]
-                for name, each in rows.items()
-            }
+            given = {name: list(each.values()) for name, each in rows.items()}
+            found = scores_of_all(given, [k], self.metric, shared=self.shared)
+            columns[data] = {name: each[:, 0] for name, each in found.items()}
         return ranked(columns, f"{self.metric}@{self.k[0] if self.k else 'n'}")
 
     def write(self, tables: Sequence[forms.Table], lines: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""`maxk keep`."""
+"""`maxk keep` and `maxk mix`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +9,8 @@ import tyro
 from maxk.cli.console import console
 from maxk.pocket import resolve
 from maxk.runs import Run
+
+MODEL = "model"  # of a finished training, in its folder
 
 
 @dataclass(frozen=True)
@@ -44,15 +46,55 @@ class Keep:
 
     def places(self) -> tuple[Path, str, Path]:
         """The trained model, what it began as, and where to write."""
-        if not (self.trained / "config.toml").exists():
+        if not is_run(self.trained):
             if self.start is None or self.out is None:
                 raise ValueError(f"{self.trained} is no run, so --start and --out are needed")
             return self.trained, self.start, self.out
-        run = Run.open(self.trained)
-        if run.kind != "train":
-            raise ValueError(f"{self.trained} is a run of `maxk {run.kind}`, not of `maxk train`")
+        run = finished(self.trained)
         if share := run.config["trl"].get("keep_start"):
             raise ValueError(f"{self.trained} has kept {share:g} of its start already")
-        if not (model := run.folder / "model").exists():
-            raise ValueError(f"{self.trained} is not finished: it has no {model.name}")
-        return model, self.start or run.config["model"]["name"], self.out or run.folder
+        return run.folder / MODEL, self.start or run.config["model"]["name"], self.out or run.folder
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Make one model of several that began as the same: the mean of their weights.
+
+    The mean of trainings with several seeds is better than they are (docs/trainer.md). Tokenizer
+    and configuration are those of the first.
+    """
+
+    models: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """folders of `maxk train`, or of models"""
+    out: Path
+    """where the model goes"""
+    shares: tuple[float, ...] = ()
+    """of each, which sum to 1; default: equal"""
+
+    def run(self) -> int:
+        if len(self.models) < 2:
+            raise ValueError("a mean is one of two models or more")
+        if self.shares and len(self.shares) != len(self.models):
+            raise ValueError(f"{len(self.shares)} shares for {len(self.models)} models")
+        shares = self.shares or (1 / len(self.models),) * len(self.models)
+        folders = [finished(each).folder / MODEL if is_run(each) else each for each in self.models]
+        from maxk.keeping import mix  # torch takes seconds to load
+
+        mix(list(zip(folders, shares, strict=True)), self.out)
+        parts = ", ".join(f"{s:.4g} of {m}" for m, s in zip(self.models, shares, strict=True))
+        console.print(f"{self.out}: {parts}", markup=False, soft_wrap=True)
+        return 0
+
+
+def is_run(folder: Path) -> bool:
+    return (folder / "config.toml").exists()
+
+
+def finished(folder: Path) -> Run:
+    """A training that has its model."""
+    run = Run.open(folder)
+    if run.kind != "train":
+        raise ValueError(f"{folder} is a run of `maxk {run.kind}`, not of `maxk train`")
+    if not (run.folder / MODEL).exists():
+        raise ValueError(f"{folder} is not finished: it has no {MODEL}")
+    return run

@@ -10,7 +10,10 @@ import numpy as np
 from maxk.evaluate.curves import Curve, curve, curves_by_group
 from maxk.evaluate.paired import Correction, Difference, adjust, differences
 from maxk.evaluate.samples import Metric, Rewards, blocks, check_ks, fewest, scores
+from maxk.evaluate.spread import spread
 from maxk.evaluate.tables import Table, ranked
+
+SHARED = "shared"  # what a comparison calls the samples that all runs share
 
 
 @dataclass(frozen=True)
@@ -96,12 +99,14 @@ def compare(
     confidence: float = 0.95,
     resamples: int = 10_000,
     seed: int = 0,
+    shared: bool = False,
 ) -> Comparison:
     """Compare runs problem by problem: runs[name][problem id] is that problem's row of rewards.
 
     All runs must have the same problems. Where the numbers of samples differ, as many of each are
     compared (`as_many`). `against` limits the pairs to those with one run, so that fewer are
-    corrected for: the correction is over all pairs and ks together.
+    corrected for: the correction is over all pairs and ks together. `shared` adds a run of this
+    name: as many samples again, each run's part of them the first of its own (`spread`).
 
     >>> runs = {"base": {"p1": [0, 0], "p2": [0, 1]}, "ours": {"p1": [0, 1], "p2": [1, 1]}}
     >>> compare(runs, ks=[1]).pairs[0].difference.value
@@ -109,12 +114,13 @@ def compare(
     """
     if len(runs) < 2:
         raise ValueError(f"runs holds {list(runs)}; a comparison needs two or more")
-    if against is not None and against not in runs:
+    if against is not None and against not in (*runs, *[SHARED] * shared):
         raise ValueError(f"against={against!r} is not among the runs {list(runs)}")
-    names, problems = list(runs), tuple(runs[next(iter(runs))])
+    problems = tuple(runs[next(iter(runs))])
     rows = {name: list(each.values()) for name, each in as_many(runs).items()}
     ks = check_ks(ks, min(fewest(blocks(each)) for each in rows.values()))
-    scores_PK = {name: scores(each, ks, metric, threshold) for name, each in rows.items()}
+    scores_PK = scores_of_all(rows, ks, metric, threshold, shared)
+    names = list(scores_PK)
     chosen = [pair for pair in combinations(names, 2) if against is None or against in pair]
     # All pairs in one call, so that the problems are drawn again only once.
     gaps = differences(
@@ -139,6 +145,23 @@ def compare(
         ),
         correction=correction,
     )
+
+
+def scores_of_all(
+    runs: Mapping[str, Sequence[Any]],
+    ks: Sequence[int],
+    metric: Metric,
+    threshold: float = 1.0,
+    shared: bool = False,
+) -> dict[str, np.ndarray]:
+    """max@k or pass@k by run, [problems, ks]; shared: and of as many samples that they share."""
+    found = {name: scores(rows, ks, metric, threshold) for name, rows in runs.items()}
+    if shared:
+        if SHARED in runs:
+            raise ValueError(f"a run is called {SHARED!r}; give it another name")
+        parts = [[row[: -(-len(row) // len(runs))] for row in rows] for rows in runs.values()]
+        found[SHARED] = spread(parts, ks, metric, threshold)
+    return found
 
 
 def as_many(runs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
