@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT = 1  # of the folder; readers refuse what is newer
+MODEL = "model"  # the trained model, in the folder; it is there when a training is finished
 PACKAGES = ("maxk", "torch", "trl", "transformers", "accelerate", "peft", "vllm", "datasets")
 
 

@@ -8,9 +8,7 @@ import tyro
 
 from maxk.cli.console import console
 from maxk.pocket import resolve
-from maxk.runs import Run
-
-MODEL = "model"  # of a finished training, in its folder
+from maxk.runs import MODEL, Run
 
 
 @dataclass(frozen=True)
@@ -60,8 +58,8 @@ class Keep:
 class Mix:
     """Make one model of several that began as the same: the mean of their weights.
 
-    The mean of trainings with several seeds is better than they are (docs/trainer.md). Tokenizer
-    and configuration are those of the first.
+    Such as trainings with several seeds, whose mean may be better than any (docs/trainer.md).
+    Tokenizer and configuration are those of the first.
     """
 
     models: Annotated[tuple[Path, ...], tyro.conf.Positional]

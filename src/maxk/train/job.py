@@ -25,7 +25,7 @@ from maxk.data import Account, load_with_account
 from maxk.data.prepare import at_most_difficulty, at_most_tokens, random_split, token_counter
 from maxk.pocket import resolve
 from maxk.records import Problem
-from maxk.runs import Run, RunError, write_whole
+from maxk.runs import MODEL, Run, RunError, write_whole
 from maxk.sample.generate import replace_generate
 from maxk.sample.tables import write_problems
 from maxk.sample.transformers_ import TransformersSampler
@@ -45,7 +45,6 @@ DEFAULTS: dict[str, Any] = {  # of this command, where [trl] says nothing
 }
 OWNED = {"output_dir", "method", "k", "k_schedule", "k_end", "k_switch", "clamp_delta"}
 OWNED |= {"trust_region", "logging_dir", "resume_from_checkpoint"}
-MODEL = "model"  # the folder of the trained model; it is there when the run is finished
 
 
 @dataclasses.dataclass(frozen=True)
