@@ -161,7 +161,8 @@ class Cell:
         from maxk.train.job import trl_config
         from maxk.train.memory import halved
 
-        if not (less := halved(trl_config(self.config()))):
+        config = self.config()
+        if not (less := halved(trl_config(config), config.trl)):
             return False
         shutil.rmtree(self.folder / "train")
         write_whole(self.smaller, json.dumps(less).encode())

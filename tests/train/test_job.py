@@ -429,30 +429,42 @@ def test_a_run_that_made_a_step_keeps_its_settings(world, tmp_path, monkeypatch)
         train(config(world, out, "--method.k", "3"), print)
 
 
+def settings(out: Path, **given: Any) -> MaxKConfig:
+    return MaxKConfig(output_dir=str(out), use_cpu=True, bf16=False, num_generations=8, **given)
+
+
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    "more",
     [
-        ((64, 4, None, 8), (32, 8, None)),
-        ((16, 4, 8, 8), (8, 8, 16)),
-        ((8, 4, None, 8), ()),  # would take groups apart
-        ((4, 4, None, 8), (2, 8, None)),  # they are apart
-        ((3, 8, None, 8), ()),
+        {},
+        {"steps_per_generation": 4},
+        {"steps_per_generation": 8},
+        {"generation_batch_size": 64 * 8},
+        {"loss_type": "grpo"},
     ],
 )
-def test_half_the_rows_twice_as_often(given, expected, tmp_path):
-    rows, steps, per_generation, n = given
-    args = MaxKConfig(
-        output_dir=str(tmp_path),
-        use_cpu=True,
-        bf16=False,
-        per_device_train_batch_size=rows,
-        gradient_accumulation_steps=steps,
-        steps_per_generation=per_generation,
-        num_generations=n,
-        gradient_checkpointing=n == rows,
-    )
-    keys = ("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation")
-    wanted = {k: v for k, v in zip(keys, expected, strict=False) if v is not None}
-    assert halved(args) == wanted
-    assert ("--trl.per_device_train_batch_size" in advice(args)) == bool(wanted)
-    assert ("--trl.gradient_checkpointing true" in advice(args)) == (n != rows)
+def test_half_the_rows_are_as_many_completions_of_a_batch_and_of_a_step(more, tmp_path):
+    given = {"per_device_train_batch_size": 64, "gradient_accumulation_steps": 4, **more}
+    before = settings(tmp_path, **given)
+    after = settings(tmp_path, **{**given, **halved(before, given)})
+    assert after.per_device_train_batch_size == 32
+    assert after.gradient_accumulation_steps == 8
+    assert after.generation_batch_size == before.generation_batch_size
+    assert "--trl.per_device_train_batch_size 32" in advice(before, given)
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "possible"),
+    [
+        (8, {}, False),  # would take groups apart
+        (4, {}, True),  # they are apart
+        (3, {"gradient_accumulation_steps": 8}, False),
+        (64, {"loss_type": "bnpo"}, False),
+    ],
+)
+def test_what_would_not_be_the_same_training_is_not_advised(rows, more, possible, tmp_path):
+    given = {"per_device_train_batch_size": rows, "gradient_accumulation_steps": 4, **more}
+    args = settings(tmp_path, gradient_checkpointing=rows == 8, **given)
+    assert bool(halved(args, given)) == possible
+    assert ("--trl.per_device_train_batch_size" in advice(args, given)) == possible
+    assert ("--trl.gradient_checkpointing true" in advice(args, given)) == (rows != 8)

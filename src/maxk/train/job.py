@@ -88,7 +88,7 @@ def train(
     ]
     with (
         run.locked() if main else nullcontext(),
-        explained(args),
+        explained(args, config.trl),
         verifier_of(config.reward) as verifier,
     ):
         if engine is None:  # before the model takes its memory
