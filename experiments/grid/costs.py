@@ -1,8 +1,14 @@
-"""What trainings and measurements cost, and how far completions drift: tables of every cell."""
+"""What trainings and measurements cost, and how far policies move: tables of every cell."""
 
 import numpy as np
+import torch
 
 from experiments.grid.data import Data, metric_mean, pipes
+from experiments.grid.make_cells import METHODS
+from experiments.grid.plan import BASE
+from maxk.estimators import advantages
+
+LAST_STEPS = 9
 
 
 def profile(data: Data) -> str:
@@ -68,3 +74,30 @@ def drift_by_iteration(data: Data) -> str:
         return ""
     head = ["cell", *(f"iteration {i}" for i in range(1, 9)), "effective", "gated", "clamped"]
     return pipes(head, lines)
+
+
+def held_back(data: Data, kind: str = "paper") -> str:
+    """The size of a method's weights beside how far a KL term let it go.
+
+    The weights are those of the base model's samples of MBPP, taken in groups of 8 with k = 4 as
+    the cells have them: before the first update all methods see such groups.
+    """
+    base = [row["reward"] for row in data.of_seeds(BASE, "mbpp")]
+    if not base:
+        return ""
+    groups = torch.tensor(base, dtype=torch.float64).reshape(-1, 8)
+    size = {name: advantages(name, groups, 4).square().mean().sqrt().item() for name in METHODS}
+    lines = []
+    for method in sorted(METHODS, key=lambda name: -size[name]):
+        logged = [each.about["train"]["metrics"] for each in data.cells.get(f"{kind}-{method}", [])]
+        if not logged:
+            continue
+        last = [{key: run[key][-LAST_STEPS:] for key in ("kl", "entropy")} for run in logged]
+        lines.append(
+            [
+                *(method, size[method], size["grpo"] / size[method]),
+                *(metric_mean(last, key) for key in ("kl", "entropy")),
+            ]
+        )
+    head = ["", "weights, root mean square", "times smaller than GRPO's", "KL at the end"]
+    return pipes([*head, "entropy at the end"], lines) if lines else ""

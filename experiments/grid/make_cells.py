@@ -71,6 +71,8 @@ LEETCODE = {
     "max_prompt_tokens": 288,  # longer ones are for validation
 }
 LONGER = {"per_device_train_batch_size": 32, "gradient_accumulation_steps": 8}  # less memory
+# The KL term to the policy that sampled, as eq. 4 has it, in place of the model of the start.
+OLD = {"sync_ref_model": True, "ref_model_mixup_alpha": 1.0, "ref_model_sync_steps": 3}
 FAST, SLOW, SLOWER = ({"learning_rate": rate} for rate in (5e-6, 2e-6, 1e-6))
 # What the small model and the small set ask for, the same for every method. No KL term: it weighs
 # differently against advantages of different scale (docs/decisions.md), and Adam makes the methods
@@ -254,6 +256,7 @@ def cells() -> dict[str, dict[str, Any]]:
             ("mbpp", MBPP, SMALL | EPOCHS),
             ("leetcode", LEETCODE, SMALL | LONGER),
             ("paper", MBPP, LONGER),
+            ("paper-old", MBPP, LONGER | OLD),
         ):
             made[f"{kind}-{method}"] = cell(f"{kind}-{method}", method, data, trl, **own)
     for name in LAST:

@@ -28,9 +28,10 @@ def methods(kind: str, tag: str = "") -> dict[str, str]:
 
 
 def sets_of(data: Data, kind: str, tag: str = "") -> list[str]:
-    """All sets; with a tag those that each method with it is measured on, as far as it is."""
-    cells = [cell for cell in methods(kind, tag).values() if cell in data.cells] if tag else []
-    return [name for name in SETS if all(data.has(cell, name) for cell in cells)]
+    """Those that most methods are measured on; with a tag, that each with it is."""
+    cells = [cell for cell in methods(kind, tag).values() if cell in data.cells]
+    fewest = len(cells) if tag else len(cells) / 2
+    return [name for name in SETS if sum(data.has(cell, name) for cell in cells) >= fewest]
 
 
 def sampled_of(data: Data, kind: str, tag: str = "") -> list[str]:

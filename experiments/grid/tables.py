@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.grid.costs import drift_by_iteration, profile, sampling_profile
+from experiments.grid.costs import drift_by_iteration, held_back, profile, sampling_profile
 from experiments.grid.data import Data, metric_mean, pipes
 from experiments.grid.make_cells import CHOICES, METHODS, TRIES
 from experiments.grid.pairs import (
@@ -312,12 +312,13 @@ def blocks() -> dict[str, Callable[[Data], str]]:
         "drift": drift_table,
         "drift-fast": lambda data: drift_table(data, "-fast", "2e-5"),
         "drift-by-iteration": drift_by_iteration,
+        "held-back": held_back,
         "figure1": figure1,
         "figure2": figure2,
         "profile": profile,
         "sampling": sampling_profile,
     }
-    for kind in ("leetcode", "paper"):
+    for kind in ("leetcode", "paper", "paper-old"):
         for k in (1, 128):
             made[f"{kind}-{k}"] = lambda data, kind=kind, k=k: main_table(data, kind, "max", k)
         made[f"{kind}-curves"] = lambda data, kind=kind: both_curves(data, kind, "leetcode")

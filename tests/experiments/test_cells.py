@@ -36,7 +36,7 @@ def test_a_cell_is_a_configuration_that_trl_takes(name):
 
 def test_the_methods_of_a_kind_differ_in_nothing_of_trl_and_the_data():
     made = cells()
-    for kind in ("mbpp", "leetcode", "paper"):
+    for kind in ("mbpp", "leetcode", "paper", "paper-old"):
         of_kind = [made[f"{kind}-{method}"] for method in METHODS]
         own = {"off-policy-normalized": {"trust_region": "token"}}  # the one that differs in more
         due = [{"name": method, "k": 4} | own.get(method, {}) for method in METHODS]
@@ -48,12 +48,17 @@ def test_the_methods_of_a_kind_differ_in_nothing_of_trl_and_the_data():
 def test_the_papers_cells_have_the_papers_settings():
     paper = read_config(Path("configs/paper.toml"))
     for method in METHODS:
-        trl = cells()[f"paper-{method}"]["trl"]
+        trl = cells()[f"paper-old-{method}"]["trl"]
         own = {"per_device_train_batch_size", "gradient_accumulation_steps", "save_steps"}
         own |= {"gradient_checkpointing", "use_vllm", "vllm_mode"}
         own |= {"vllm_gpu_memory_utilization"}  # of the machine
         same = {key for key in paper.trl if key not in own}
         assert {key: trl[key] for key in same} == {key: paper.trl[key] for key in same}
+        updates = paper.trl["num_iterations"]  # on a batch, of which all are made with one gradient
+        assert paper.trl["ref_model_sync_steps"] == updates
+        fixed = cells()[f"paper-{method}"]["trl"]  # the KL to the start, all else the same
+        assert trl == fixed | {key: trl[key] for key in trl if "ref_model" in key}
+        assert not any("ref_model" in key for key in fixed)
 
 
 def test_every_cell_has_its_place_in_the_order_and_its_sets():

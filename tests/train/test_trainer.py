@@ -513,6 +513,8 @@ def test_what_is_logged_is_what_happened(tmp_path, split):
     pairs = rewards[:, torch.combinations(torch.arange(4), 2)].amax(-1)
     assert first["groups/no_signal"] == (pairs == pairs[:, :1]).all(-1).float().mean().item()
     assert first["groups/saturated"] == ((rewards >= 1).sum(-1) > 2).float().mean().item()
+    weights = advantages(trainer.args.method, rewards, 2)
+    assert first["weights/rms"] == pytest.approx(weights.square().mean().sqrt().item(), rel=1e-5)
     texts = [tuple(row[: int(m.sum())].tolist()) for row, m in zip(
         batch["completion_ids"], batch["completion_mask"], strict=True)]  # fmt: skip
     groups = [texts[i : i + 4] for i in range(0, len(texts), 4)]

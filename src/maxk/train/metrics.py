@@ -13,10 +13,10 @@ FULL_REWARD = 1.0  # all unit tests passed
 
 
 def group_metrics(rewards_PN: Tensor, weights_PN: Tensor, k: int | None) -> dict[str, float]:
-    """max@k of the sampled groups, and how many of them have nothing to teach.
+    """max@k of the sampled groups, how many have nothing to teach, and the size of the weights.
 
     A group has no signal if every weight in it is 0. It is saturated if any k of its samples reach
-    the full reward: no gain is left at this k.
+    the full reward: no gain is left at this k. The size is what a KL term is weighed against.
     """
     n = rewards_PN.shape[-1]
     ks = [k for k in SHOWN_KS if k <= n]
@@ -26,6 +26,7 @@ def group_metrics(rewards_PN: Tensor, weights_PN: Tensor, k: int | None) -> dict
         **{f"max_at/{k}": value for k, value in zip(ks, curve.tolist(), strict=True)},
         "groups/no_signal": (weights_PN == 0).all(-1).float().mean().item(),
         "groups/saturated": (full > n - (k or 1)).float().mean().item(),
+        "weights/rms": weights_PN.double().square().mean().sqrt().item(),
     }
 
 

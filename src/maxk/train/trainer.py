@@ -42,6 +42,7 @@ from maxk.train.batches import (
 from maxk.train.config import MaxKConfig
 from maxk.train.finite import refuse_infinite, without_cudnn
 from maxk.train.metrics import effective_share, group_metrics, unique_share
+from maxk.train.reference import CatchUp
 from maxk.train.rewards import named, start_early
 from maxk.train.rollouts import Batch
 from maxk.train.shared import shared_logps
@@ -109,6 +110,9 @@ class MaxKTrainer(GRPOTrainer):
             if hasattr(self.model, "peft_config"):
                 raise ValueError("keep_start is not for adapters; scale their lora_alpha instead")
             self.add_callback(KeepStart(self.model, args.keep_start))
+
+        if args.sync_ref_model:
+            self.add_callback(CatchUp(self.ref_model))
 
     def _need_whole_weights(self, name: str) -> None:
         if self.accelerator.distributed_type in _SPREAD:
