@@ -1,11 +1,15 @@
 """A KL term to the policy that sampled: TRL's reference, made the policy before every batch."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from datasets import Dataset
 
+from maxk.estimators import METHODS, advantages
+from maxk.train.arithmetic import ZSCORES, arithmetic, gradient_over_mean
 from tests.tiny import tiny_model
 from tests.train.test_trainer import Watched, config, digits, logged, train
 
@@ -77,3 +81,37 @@ def test_a_checkpoint_goes_on_with_the_same_reference(tmp_path, start, after):
 def test_a_mixed_reference_that_is_lost_is_said_to_be(tmp_path, start):
     with pytest.warns(UserWarning, match="does not have the mixed reference model"):
         gone_on(tmp_path, start, 3, ref_model_mixup_alpha=0.5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"beta": 0.0}, ""),
+        ({"method": "grpo"}, "0.01, to the policy that sampled"),
+        ({"method": "bon-mean", "sync_ref_model": False}, "0.01, to the model of the start"),
+        ({"ref_model_sync_steps": 6}, "0.01, to a model that follows the policy; for max@k - b KL"),
+        ({"ref_model_mixup_alpha": 0.5}, "0.01, to a model that follows the policy; for"),
+        ({}, "0.01, to the policy that sampled; for max@k - b KL it is b / 8"),
+        ({"method": "bon-loo"}, "0.01, to the policy that sampled; for max@k - b KL it is b / 4"),
+    ],
+)
+def test_it_is_said_to_whom_the_term_is(tmp_path, changes, said):
+    args = config(tmp_path, **{**FOLLOWING, "method": "off-policy", **changes})
+    shown = str(arithmetic(args, prompts=16))
+    line = next((line for line in shown.splitlines() if "KL term" in line), "")
+    assert line.removeprefix("  KL term").strip().startswith(said)
+    assert bool(line) == bool(said)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("method", [m for m in METHODS if METHODS[m].uses_k and m not in ZSCORES])
+def test_the_strength_that_is_said_is_that_of_max_at_k_itself(tmp_path, method, k):
+    """Over all groups of samples that pass with probability p."""
+    p = torch.tensor(0.3, dtype=torch.float64)
+    due = k * (1 - p) ** (k - 1)  # d/dp of pass@k
+    groups = torch.tensor(list(itertools.product([0.0, 1.0], repeat=4)), dtype=torch.float64)
+    chance = torch.where(groups == 1, p, 1 - p).prod(-1)
+    score = torch.where(groups == 1, 1 / p, -1 / (1 - p))
+    averaged = (chance * (advantages(method, groups, k) * score).mean(-1)).sum()
+    times = gradient_over_mean(config(tmp_path, method=method, k=k))
+    assert times * averaged.item() == pytest.approx(due.item(), rel=1e-9)

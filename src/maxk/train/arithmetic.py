@@ -6,6 +6,8 @@ from typing import cast
 from maxk.estimators import METHODS
 from maxk.train.config import MaxKConfig
 
+ZSCORES = ("bon-mean", "pass-at-k")  # with a k, and of the size of GRPO's
+
 
 @dataclass(frozen=True)
 class Arithmetic:
@@ -19,6 +21,7 @@ class Arithmetic:
     updates_per_batch: float
     steps: int
     split: str
+    kl: str = ""  # the KL term, if there is one
 
     def __str__(self) -> str:
         """A table of two columns."""
@@ -31,6 +34,7 @@ class Arithmetic:
             ("optimiser steps on a batch", f"{self.updates_per_batch:g}"),
             ("optimiser steps in all", f"{self.steps}"),
             ("groups", self.split),
+            *([("KL term", self.kl)] if self.kl else []),
         ]
         return "\n".join(f"  {name:<27}{value}" for name, value in rows)
 
@@ -67,7 +71,36 @@ def arithmetic(args: MaxKConfig, prompts: int | None = None) -> Arithmetic:
         updates,
         steps,
         split(args),
+        kl_term(args, updates),
     )
+
+
+def kl_term(args: MaxKConfig, updates: float) -> str:
+    """To whom, and what its strength means for weights that are parts of max@k (docs/decisions.md).
+
+    updates: on a batch.
+    """
+    if not args.beta:
+        return ""
+    whom = "the model of the start"
+    if args.sync_ref_model:
+        whom = "a model that follows the policy"
+        if args.ref_model_mixup_alpha == 1 and args.ref_model_sync_steps == updates:
+            whom = "the policy that sampled"
+    said = f"{args.beta:g}, to {whom}"
+    if METHODS[args.method].uses_k and args.method not in ZSCORES:
+        said += f"; for max@k - b KL it is b / {gradient_over_mean(args):g}"
+    return said
+
+
+def gradient_over_mean(args: MaxKConfig) -> float:
+    """The gradient of max@k over what a loss with the mean over a group has, on-policy.
+
+    The gradient is a sum over the n samples. The off-policy methods take the mean of the group off
+    its weights, and with it k/n of the gradient; the baselines of the others take nothing.
+    """
+    n = cast(int, args.num_generations)
+    return n / (1 - args.k / n) if METHODS[args.method].off_policy else n
 
 
 def split(args: MaxKConfig) -> str:
