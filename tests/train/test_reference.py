@@ -19,7 +19,6 @@ UPDATES = 3
 FOLLOWING: dict[str, Any] = {"sync_ref_model": True, "ref_model_mixup_alpha": 1.0}
 FOLLOWING |= {"ref_model_sync_steps": UPDATES, "num_iterations": UPDATES, "beta": 0.01}
 FOLLOWING |= {"learning_rate": 5e-3, "max_steps": 9}
-SAVING: dict[str, Any] = {"save_strategy": "steps"}
 
 
 @pytest.fixture
@@ -33,27 +32,23 @@ def divergences(trainer: Watched) -> list[float]:
     return [line["kl"] for line in logged(trainer, "kl")]
 
 
-def is_to_the_policy_that_sampled(kl: list[float], first: int = 1) -> None:
-    """Nothing at the first update of a batch, something at the others. first: step."""
-    assert len(kl) == FOLLOWING["max_steps"] - first + 1
-    for step, value in enumerate(kl, start=first):
-        if step % UPDATES == 1:
-            assert abs(value) < 1e-6, (step, kl)
-        else:
-            assert value > 1e-5, (step, kl)
-
-
 @pytest.mark.parametrize("method", ["off-policy", "grpo"])
 def test_the_term_is_to_the_policy_that_sampled(tmp_path, start, method):
     trainer = train(tmp_path, start=start, method=method, **FOLLOWING)
-    is_to_the_policy_that_sampled(divergences(trainer))
+    kl = divergences(trainer)
+    assert len(kl) == FOLLOWING["max_steps"]
+    for step, value in enumerate(kl):
+        if step % UPDATES == 0:  # the first on a batch
+            assert abs(value) < 1e-6, (step, kl)
+        else:
+            assert value > 1e-5, (step, kl)
     fixed = train(tmp_path, start=start, method=method, **{**FOLLOWING, "sync_ref_model": False})
     assert divergences(fixed)[UPDATES] > 1e-4  # to the start: what the settings are for
 
 
 def gone_on(folder: Path, start: str, after: int, **changes: Any) -> Watched:
     """A training that was stopped after so many steps."""
-    settings = {**FOLLOWING, **SAVING, "save_steps": after, **changes}
+    settings = {**FOLLOWING, "save_strategy": "steps", "save_steps": after, **changes}
     settings["output_dir"] = str(folder / "out")
     train(folder, start=start, method="off-policy", **{**settings, "max_steps": after})
     model, tokenizer = tiny_model()
@@ -69,18 +64,28 @@ def gone_on(folder: Path, start: str, after: int, **changes: Any) -> Watched:
     return trainer
 
 
-@pytest.mark.parametrize("after", [3, 4, 6], ids=["a batch", "a part of one", "two batches"])
-def test_a_checkpoint_goes_on_with_the_same_reference(tmp_path, start, after):
-    trainer = gone_on(tmp_path, start, after)
-    unbroken = train(tmp_path / "unbroken", start=start, method="off-policy", **FOLLOWING)
-    here, there = divergences(trainer), divergences(unbroken)
-    is_to_the_policy_that_sampled(here[-(FOLLOWING["max_steps"] - after) :], after + 1)
-    assert here[-(9 - after) :] == pytest.approx(there[after:], rel=1e-3, abs=1e-6)
+@pytest.mark.parametrize(
+    ("after", "every"),
+    [(3, 3), (4, 3), (6, 6)],
+    ids=["after a batch", "after a part of one", "two batches, one reference"],
+)
+def test_a_checkpoint_goes_on_with_the_same_reference(tmp_path, start, after, every):
+    settings = {**FOLLOWING, "ref_model_sync_steps": every}
+    unbroken = train(tmp_path / "unbroken", start=start, method="off-policy", **settings)
+    here = divergences(gone_on(tmp_path, start, after, ref_model_sync_steps=every))
+    left = settings["max_steps"] - after
+    assert here[-left:] == pytest.approx(divergences(unbroken)[-left:], rel=1e-3, abs=1e-6)
+    assert max(here[-left:]) > 1e-5
 
 
-def test_a_mixed_reference_that_is_lost_is_said_to_be(tmp_path, start):
-    with pytest.warns(UserWarning, match="does not have the mixed reference model"):
-        gone_on(tmp_path, start, 3, ref_model_mixup_alpha=0.5)
+@pytest.mark.parametrize(
+    ("after", "changes"),
+    [(3, {"ref_model_mixup_alpha": 0.5}), (3, {"ref_model_sync_steps": 6})],
+    ids=["a mixed one", "an earlier policy"],
+)
+def test_a_reference_that_is_lost_is_said_to_be(tmp_path, start, after, changes):
+    with pytest.warns(UserWarning, match="step 3 does not have the reference model"):
+        gone_on(tmp_path, start, after, **changes)
 
 
 @pytest.mark.parametrize(

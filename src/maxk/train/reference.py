@@ -11,22 +11,26 @@ class CatchUp(TrainerCallback):
     """Brings the reference to where it was when a training goes on from a checkpoint.
 
     No checkpoint has it: TRL would take the model that the training began with until the next
-    time the two are made the same. What is left of a batch has its log-probabilities already, so
-    the policy as it is now is the reference that the next batch needs.
+    time the two are made the same. At such a step the reference is the policy as it is now. At
+    others it is an earlier one, which is gone, unless there is such a step before the next batch:
+    what is left of this one has the reference's log-probabilities already.
     """
 
-    def __init__(self, reference: Any) -> None:
-        self.reference = reference
+    def __init__(self, reference: Any, updates: float) -> None:
+        """updates: on a batch."""
+        self.reference, self.updates = reference, updates
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if not state.global_step:
             return
-        if args.ref_model_mixup_alpha != 1:
-            warnings.warn(
-                f"ref_model_mixup_alpha={args.ref_model_mixup_alpha:g}: a checkpoint does not have "
-                "the mixed reference model, so the KL term begins with the model of the start "
-                "again; ref_model_mixup_alpha=1 can go on",
-                stacklevel=2,
-            )
+        every, alpha = args.ref_model_sync_steps, args.ref_model_mixup_alpha
+        if alpha == 1 and (state.global_step % every == 0 or every == self.updates):
+            SyncRefModelCallback.sync_target_model(kwargs["model"], self.reference, 1.0)
             return
-        SyncRefModelCallback.sync_target_model(kwargs["model"], self.reference, 1.0)
+        warnings.warn(
+            f"ref_model_mixup_alpha={alpha:g}, ref_model_sync_steps={every}: the checkpoint of "
+            f"step {state.global_step} does not have the reference model, so the KL term begins "
+            "with the model of the start again; it can go on with ref_model_mixup_alpha=1 at "
+            "every step that is a multiple of ref_model_sync_steps",
+            stacklevel=2,
+        )

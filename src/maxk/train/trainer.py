@@ -112,7 +112,7 @@ class MaxKTrainer(GRPOTrainer):
             self.add_callback(KeepStart(self.model, args.keep_start))
 
         if args.sync_ref_model:
-            self.add_callback(CatchUp(self.ref_model))
+            self.add_callback(CatchUp(self.ref_model, numbers.updates_per_batch))
 
     def _need_whole_weights(self, name: str) -> None:
         if self.accelerator.distributed_type in _SPREAD:
