@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from experiments.grid.data import Data, metric_mean, pipes
-from experiments.grid.make_cells import METHODS
+from experiments.grid.make_cells import METHODS, TRL
 from experiments.grid.plan import BASE
 from maxk.estimators import advantages
 
@@ -79,13 +79,13 @@ def drift_by_iteration(data: Data) -> str:
 def held_back(data: Data, kind: str = "paper") -> str:
     """The size of a method's weights beside how far a KL term let it go.
 
-    The weights are those of the base model's samples of MBPP, taken in groups of 8 with k = 4 as
-    the cells have them: before the first update all methods see such groups.
+    The weights are those of the base model's samples of MBPP, taken in groups as the cells have
+    them, with k = 4: before the first update all methods see such groups.
     """
     base = [row["reward"] for row in data.of_seeds(BASE, "mbpp")]
     if not base:
         return ""
-    groups = torch.tensor(base, dtype=torch.float64).reshape(-1, 8)
+    groups = torch.tensor(base, dtype=torch.float64).reshape(-1, TRL["num_generations"])
     size = {name: advantages(name, groups, 4).square().mean().sqrt().item() for name in METHODS}
     lines = []
     for method in sorted(METHODS, key=lambda name: -size[name]):

@@ -54,8 +54,8 @@ def test_the_papers_cells_have_the_papers_settings():
         own |= {"vllm_gpu_memory_utilization"}  # of the machine
         same = {key for key in paper.trl if key not in own}
         assert {key: trl[key] for key in same} == {key: paper.trl[key] for key in same}
-        updates = paper.trl["num_iterations"]  # on a batch, of which all are made with one gradient
-        assert paper.trl["ref_model_sync_steps"] == updates
+        # An iteration is one update: a batch is what an update takes.
+        assert paper.trl["ref_model_sync_steps"] == paper.trl["num_iterations"]
         fixed = cells()[f"paper-{method}"]["trl"]  # the KL to the start, all else the same
         assert trl == fixed | {key: trl[key] for key in trl if "ref_model" in key}
         assert not any("ref_model" in key for key in fixed)

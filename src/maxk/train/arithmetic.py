@@ -82,15 +82,19 @@ def kl_term(args: MaxKConfig, updates: float) -> str:
     """
     if not args.beta:
         return ""
-    whom = "the model of the start"
-    if args.sync_ref_model:
-        whom = "a model that follows the policy"
-        if args.ref_model_mixup_alpha == 1 and args.ref_model_sync_steps == updates:
-            whom = "the policy that sampled"
+    whom = "a model that follows the policy" if args.sync_ref_model else "the model of the start"
+    if to_sampler(args, updates):
+        whom = "the policy that sampled"
     said = f"{args.beta:g}, to {whom}"
     if METHODS[args.method].uses_k and args.method not in ZSCORES:
         said += f"; for max@k - b KL it is b / {gradient_over_mean(args):g}"
     return said
+
+
+def to_sampler(args: MaxKConfig, updates: float) -> bool:
+    """Whether TRL makes the reference model the policy before every batch. updates: on one."""
+    whole = args.sync_ref_model and args.ref_model_mixup_alpha == 1
+    return whole and args.ref_model_sync_steps == updates
 
 
 def gradient_over_mean(args: MaxKConfig) -> float:

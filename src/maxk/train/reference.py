@@ -6,6 +6,8 @@ from typing import Any
 from transformers import TrainerCallback
 from trl.trainer.callbacks import SyncRefModelCallback
 
+from maxk.train.arithmetic import to_sampler
+
 
 class CatchUp(TrainerCallback):
     """Brings the reference to where it was when a training goes on from a checkpoint.
@@ -24,7 +26,8 @@ class CatchUp(TrainerCallback):
         if not state.global_step:
             return
         every, alpha = args.ref_model_sync_steps, args.ref_model_mixup_alpha
-        if alpha == 1 and (state.global_step % every == 0 or every == self.updates):
+        here = alpha == 1 and state.global_step % every == 0
+        if here or to_sampler(args, self.updates):
             SyncRefModelCallback.sync_target_model(kwargs["model"], self.reference, 1.0)
             return
         warnings.warn(

@@ -110,7 +110,6 @@ class MaxKTrainer(GRPOTrainer):
             if hasattr(self.model, "peft_config"):
                 raise ValueError("keep_start is not for adapters; scale their lora_alpha instead")
             self.add_callback(KeepStart(self.model, args.keep_start))
-
         if args.sync_ref_model:
             self.add_callback(CatchUp(self.ref_model, numbers.updates_per_batch))
 
