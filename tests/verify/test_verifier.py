@@ -13,6 +13,7 @@ import pytest
 from maxk.records import AssertTest, CallTest, Status, StdinTest, TestResult, Verdict
 from maxk.verify import Limits, Verifier, WorkerFailed, protocol, sandbox
 from maxk.verify.judge import choose_tier
+from maxk.verify.worker import Worker
 
 DOUBLE = "print(int(input()) * 2)"
 TESTS = [StdinTest(str(i), str(2 * i)) for i in range(6)]
@@ -274,26 +275,64 @@ def test_string_hashes_and_so_the_order_of_sets_are_the_same_every_time():
     assert len(outputs) == 1
 
 
+def test_a_program_may_end_itself_by_any_signal(verifier):
+    numbers = [int(number) for number in sorted(signal.valid_signals())]
+    program = "import signal\nsignal.raise_signal(int(input()))\nwhile True: pass"
+    jobs = [(program, [StdinTest(str(number), "none")]) for number in numbers]
+    verdicts = verifier.judge([*jobs, (DOUBLE, TESTS)])
+    reasons = {n: v.tests[0].reason for n, v in zip(numbers, verdicts[:-1], strict=True)}
+    assert reasons[signal.SIGSEGV] == "SIGSEGV"
+    assert reasons[signal.SIGRTMIN + 5] == f"signal {signal.SIGRTMIN + 5}"
+    assert not any(v.passed for v in verdicts[:-1])
+    assert verdicts[-1].passed
+
+
 def test_a_killed_zygote_is_replaced_and_no_program_pays_for_it():
-    with Verifier(workers=2, limits=FAST) as verifier:
+    limits = Limits(cpu_seconds=0.4, wall_seconds=60)
+    with Verifier(workers=2, limits=limits) as verifier:
         stop = threading.Event()
-        kills: list[int] = []
+        killed: list[object] = []
 
-        def kill_now_and_then() -> None:
-            while not stop.wait(0.7):
-                verifier.workers[0].process.send_signal(signal.SIGKILL)
-                kills.append(1)
+        def kill_after_some_programs() -> None:
+            while not stop.wait(0.01):
+                worker = verifier.workers[0]
+                # By programs, not by time: where a start is slow, one would lose three zygotes.
+                if worker not in killed and worker.job >= 50:
+                    worker.process.kill()
+                    killed.append(worker)
 
-        killer = threading.Thread(target=kill_now_and_then)
+        killer = threading.Thread(target=kill_after_some_programs)
         killer.start()
         try:
             verdicts = verifier.judge([(DOUBLE, TESTS)] * 900)
         finally:
             stop.set()
             killer.join()
-        assert kills
+        assert killed
         assert len(verdicts) == 900
         assert all(v.passed for v in verdicts)
+
+
+@pytest.mark.parametrize("starts", [1, 2, 3])
+def test_a_zygote_killed_while_it_starts_is_started_again_twice(starts, monkeypatch):
+    killed: list[Worker] = []
+
+    def ready(worker: Worker) -> None:
+        if len(killed) < starts:
+            worker.process.kill()
+            killed.append(worker)
+        wait(worker)
+
+    with Verifier(workers=1, limits=Limits(wall_seconds=60)) as verifier:
+        wait = Worker.ready
+        monkeypatch.setattr(Worker, "ready", ready)
+        verifier.workers[0].close()
+        if starts < 3:
+            assert all(v.passed for v in verifier.judge([(DOUBLE, TESTS)] * 2))
+        else:
+            with pytest.raises(WorkerFailed, match="SIGKILL"):
+                verifier.judge([(DOUBLE, TESTS)])
+        assert len(killed) == starts
 
 
 def test_a_machine_that_cannot_run_programs_raises_and_does_not_score(monkeypatch):

@@ -191,9 +191,14 @@ class Worker:
         return first, second
 
     def _last_words(self) -> str:
-        if self.process.poll() is None or self.process.stderr is None:
+        try:
+            code = self.process.wait(timeout=1.0)  # its socket closes a little before it has ended
+        except subprocess.TimeoutExpired:
             return ""
-        return ": " + self.process.stderr.read().decode(errors="replace")[-500:]
+        assert self.process.stderr is not None
+        how = signal_name(-code) if code < 0 else f"code {code}"
+        words = self.process.stderr.read().decode(errors="replace")[-500:]
+        return f"; it ended with {how}" + (f": {words}" if words else "")
 
 
 class Child:
@@ -441,7 +446,7 @@ class Child:
             number = os.WTERMSIG(self.ended)
             if number == signal.SIGXCPU:
                 return TestResult(Status.TIMEOUT, "CPU limit", seconds)
-            return TestResult(Status.RUNTIME_ERROR, signal.Signals(number).name, seconds)
+            return TestResult(Status.RUNTIME_ERROR, signal_name(number), seconds)
         code = os.waitstatus_to_exitcode(self.ended)
         self.left = code == 0
         return TestResult(Status.RUNTIME_ERROR, f"exited with {code}", seconds)
@@ -450,6 +455,14 @@ class Child:
 def hurried(limits: Limits) -> Limits:
     """For the other tests of a program that has run out of time or memory once."""
     return replace(limits, cpu_seconds=min(limits.cpu_seconds, limits.after_timeout))
+
+
+def signal_name(number: int) -> str:
+    """Most of the real-time signals have no name, and a program may send itself any of them."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def write_all(fd: int, data: bytes) -> None:
