@@ -63,14 +63,15 @@ def soak(count: int, batch: int) -> tuple[float, float]:
         stop = threading.Event()
 
         def kill() -> None:
-            # One after the other, at random times: a program is tried three times, so the one that
-            # takes longest must not be hit by three kills in a row.
+            # One after the other, at random times, but not before it has run as many processes as no
+            # program needs: one is tried three times, and must not be hit by three kills in a row.
             nonlocal kills
             when = random.Random(1)
             while not stop.wait(when.uniform(1, 3)):
-                process = verifier.workers[kills % 4].process
-                process.send_signal(signal.SIGKILL)
-                kills += 1
+                worker = verifier.workers[kills % 4]
+                if worker.job > 2 * (LIMITS.restarts + 1):
+                    worker.process.send_signal(signal.SIGKILL)
+                    kills += 1
 
         killer = threading.Thread(target=kill)
         killer.start()
