@@ -335,6 +335,16 @@ def test_a_zygote_killed_while_it_starts_is_started_again_twice(starts, monkeypa
         assert len(killed) == starts
 
 
+def test_a_zygote_killed_while_a_program_runs_says_so():
+    with Verifier(workers=1, limits=Limits(wall_seconds=60)) as verifier:
+        worker = verifier.workers[0]
+        killer = threading.Timer(0.5, worker.process.kill)
+        killer.start()
+        with pytest.raises(WorkerFailed, match="SIGKILL"):
+            worker.judge("import time\ntime.sleep(60)", [StdinTest("", "1")])
+        killer.join()
+
+
 def test_a_machine_that_cannot_run_programs_raises_and_does_not_score(monkeypatch):
     with Verifier(workers=1, limits=FAST) as verifier:
         monkeypatch.setattr(sys, "executable", "/bin/false")

@@ -168,7 +168,7 @@ class Worker:
         try:
             self.control.sendmsg([MESSAGE.pack(kind, job, number, 0)], rights)
         except OSError as error:
-            raise WorkerFailed(f"the zygote is gone: {error}") from None
+            raise WorkerFailed(f"the zygote is gone: {error}{self._last_words()}") from None
 
     def end(self, job: int) -> tuple[int, float]:
         """Kill a child, if it lives, and bury it: its exit status and its CPU seconds."""
