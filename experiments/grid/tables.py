@@ -124,6 +124,17 @@ def curves(data: Data, kind: str, name: str, metric: Metric, tag: str = "") -> s
     return across(data, methods(kind, tag), columns, f"{name}, trained as {kind}-*")
 
 
+def paper_kl(data: Data) -> str:
+    """The paper's settings with the KL term to the model of the start and to the sampler."""
+    cells = {"base": BASE}
+    for method in METHODS:
+        both = {"start": f"paper-{method}", "sampler": f"paper-old-{method}"}
+        if all(data.has(cell, "mbpp") for cell in both.values()):
+            cells |= {f"{method}, KL to the {to}": cell for to, cell in both.items()}
+    columns: list[Column] = [("mbpp", "max", k) for k in KS]
+    return across(data, cells, columns, "mbpp, trained as paper-*") if len(cells) > 1 else ""
+
+
 def both_curves(data: Data, kind: str, name: str, tag: str = "") -> str:
     made = (curves(data, kind, name, metric, tag) for metric in ("pass", "max"))
     return "\n\n".join(filter(None, made))
@@ -313,6 +324,7 @@ def blocks() -> dict[str, Callable[[Data], str]]:
         "drift-fast": lambda data: drift_table(data, "-fast", "2e-5"),
         "drift-by-iteration": drift_by_iteration,
         "held-back": held_back,
+        "paper-kl": paper_kl,
         "figure1": figure1,
         "figure2": figure2,
         "profile": profile,

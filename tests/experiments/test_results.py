@@ -364,6 +364,14 @@ def test_what_trainings_give_together_is_beside_each_of_them(tmp_path):
     assert found == [
         ["choose-grpo, seed 0", *["0.000"] * 3],
         *([f"choose-grpo, seed {seed}", *half] for seed in (1, 2, 3)),
+        [
+            "samples shared by seeds 0, 1, 2 and 3, two at a time, all pairs",
+            "0.375",
+            *["0.667"] * 2,
+        ],
+        ["... over the mean of these seeds", "+0.000", *["+0.292"] * 2],
+        ["samples shared by seeds 0, 1, 2 and 3", "0.375", "0.667", "1.000"],
+        ["... over the mean of these seeds", "+0.000", "+0.292", "+0.625"],
         # Any two of them have one that solves the first two problems, two of three the last.
         ["samples shared by seeds 1, 2 and 3", "0.500", "0.833", "1.000"],
         ["... over the mean of these seeds", "+0.000", "+0.333", "+0.500"],
@@ -392,6 +400,57 @@ def test_a_mean_of_two_seeds_is_not_tested_against_one(tmp_path):
     both = write_results(tmp_path / "out", tmp_path / "more", solved)
     assert "\\*" in made["main-1"](both).split("Table 3")[0]
     assert " * |" in made["goal"](both)
+
+
+@pytest.mark.parametrize(("other", "starred"), [(0, True), (N, False)])
+def test_a_lead_over_one_seed_is_none_if_all_seeds_do_not_have_it(tmp_path, other, starred):
+    """Ours solves half of the problems; GRPO's first seed none, its other one none or all."""
+    solved = {
+        ("base", 0): [0] * 16,
+        ("mbpp-grpo", 0): [0] * 16,
+        ("mbpp-grpo", 1): [other] * 16,
+        ("mbpp-bon-centered", 0): [N, 0] * 8,
+    }
+    data = write_results(tmp_path / "out", tmp_path / "work", solved)
+    (line,) = (x for x in blocks()["goal"](data).splitlines() if "bon-centered" in x)
+    assert (" * |" in line) == starred
+    assert "| +0.500 (" in line  # over the first seed, with p < 0.05 in both cases
+    assert line.split(" | ")[6].split()[0] == "0.00781"  # 2 / 2^8: eight problems, all one way
+
+
+def test_both_readings_of_the_kl_term_are_side_by_side(tmp_path):
+    solved = {("base", 0): [0, 0], ("paper-grpo", 0): [N, 0], ("paper-old-grpo", 0): [N, N]}
+    solved |= {("paper-old-bon-mean", 0): [N, N]}  # of which there is one alone
+    made = blocks()["paper-kl"](write_results(tmp_path / "out", tmp_path / "work", solved))
+    rows = [line.strip("| ").split(" | ")[:2] for line in made.splitlines()[4:]]
+    assert [row for row, _ in rows] == ["base", "grpo, KL to the start", "grpo, KL to the sampler"]
+    assert [value.strip("*<u>")[:5] for _, value in rows] == ["0.000", "0.500", "1.000"]
+
+
+def test_one_model_for_few_samples_and_another_for_many(tmp_path):
+    """The one solves two of four problems always, the other all of them, one time in 32."""
+    always, never, rarely = [1.0] * 64, [0.0] * 64, [1.0, 1.0] + [0.0] * 62
+    solved = {
+        "base": [never, never, always, always],
+        "leetcode-grpo": [always, never, never, never],
+        "leetcode-grpo-of-3": [always, always, never, never],
+        "leetcode-grpo-of-3-kept-30": [rarely] * 4,
+    }
+    for cell, rewards in solved.items():
+        folder = tmp_path / "work" / f"{cell}-final-s3"
+        write_set(folder, "mbpp", np.array(rewards))
+        about = {**ABOUT, "cell": cell, "seed": 3, "tag": "-final"}
+        collect(folder, tmp_path / "out", about, ["mbpp"])
+    made = blocks()["final-goal"](Data(tmp_path / "out"))
+    rows = {
+        cells[1]: cells for line in made.splitlines() if (cells := line.strip("| ").split(" | "))
+    }
+    assert rows["grpo-of-3"][7:] == ["none", "+0.250"]
+    assert rows["grpo-of-3-kept-30"][7:] == ["1, 2, 4, 8, 16", f"{1 / 32 - 0.25:+.3f}"]
+    both = rows["grpo-of-3, from k = 32 on kept-30"]
+    assert both[7:] == ["none", "+0.250"]
+    assert both[2:4] == ["grpo", "64"]
+    assert both[4].startswith("+0.750 (")
 
 
 def test_problems_whose_completions_are_cut_off_are_told_apart(tmp_path):
