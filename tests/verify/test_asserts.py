@@ -10,7 +10,7 @@ from maxk.records import AssertTest
 from maxk.verify import Limits, Verifier, wire
 from maxk.verify.asserts import as_call
 from maxk.verify.compare import equal
-from maxk.verify.worker import Child
+from maxk.verify.program import Program
 
 CHECK = (
     "METADATA = {'by': 'x'}\n\ndef check(candidate):\n    assert candidate(%s) == %s\n\ncheck(%s)"
@@ -134,7 +134,7 @@ def test_the_verdict_is_the_same_as_when_the_test_code_is_run(monkeypatch):
     with Verifier(workers=1, limits=Limits(cpu_seconds=1.0)) as verifier:
         (found,) = verifier.judge([(PROGRAM, tests)])
         assert verifier.workers[0].job < 6  # few of them need test code to be run
-        monkeypatch.setattr(Child, "run_assert", Child.run_test_code)
+        monkeypatch.setattr(Program, "run_assert", Program.run_test_code)
         (expected,) = verifier.judge([(PROGRAM, tests)])
     assert [t.status for t in found.tests] == [t.status for t in expected.tests]
     assert {t.status.value for t in found.tests} == {"passed", "wrong answer", "runtime error"}

@@ -1,8 +1,8 @@
 """Untrusted programs in, verdicts out: docs/verifier.md."""
 
 from maxk.verify.extract import program_for, program_of
+from maxk.verify.jail import Limits, WorkerFailed
 from maxk.verify.judge import Verifier
 from maxk.verify.reward import UnitTestReward
-from maxk.verify.worker import Limits, WorkerFailed
 
 __all__ = ["Limits", "UnitTestReward", "Verifier", "WorkerFailed", "program_for", "program_of"]

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 from maxk.records import CallTest, Test, TestResult, Verdict
 from maxk.verify import sandbox
+from maxk.verify.jail import Limits, WorkerFailed
 from maxk.verify.requests import Memo
-from maxk.verify.worker import Limits, Worker, WorkerFailed
+from maxk.verify.worker import Worker
 
 
 class Verifier:

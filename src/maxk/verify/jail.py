@@ -1,0 +1,126 @@
+"""One jail, from the judge's side: the zygote in it and the channel to that."""
+
+import array
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from maxk.verify.protocol import EXIT, KILL, MESSAGE, RUN
+
+_ZYGOTE = Path(__file__).with_name("zygote.py")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one program may use. CPU time decides; the wall clock only stops those who sleep."""
+
+    cpu_seconds: float = 4.0  # per test
+    wall_seconds: float = 20.0  # per test
+    memory_bytes: int = 512 * 2**20
+    output_bytes: int = 2**20
+    restarts: int = 3  # fresh processes for the tests after one that died or was killed
+    after_timeout: float = 1.0  # cpu_seconds of a program's tests after one out of time or memory
+
+
+class WorkerFailed(RuntimeError):  # noqa: N818
+    """The machinery failed, not the program: never a reward of 0."""
+
+
+class Jail:
+    """A zygote, started here, and the children that it forks on demand."""
+
+    def __init__(self, tier: str, limits: Limits) -> None:
+        self.limits = limits
+        self.job = 0
+        self.closed = False
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, "-s", "-P", str(_ZYGOTE), str(theirs.fileno()), tier),
+                *(str(limits.memory_bytes), str(limits.output_bytes)),
+            ],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={"LANG": "C.UTF-8", "PYTHONHASHSEED": "0"},
+            cwd="/",
+            start_new_session=True,
+        )
+        theirs.close()
+        self.stdin = os.memfd_create("stdin", os.MFD_CLOEXEC)
+        self.stdout = os.memfd_create("stdout", os.MFD_CLOEXEC)
+
+    def ready(self) -> None:
+        """Wait until the jail stands. Apart from the start, so that many can start at once."""
+        try:
+            self._receive(RUN, 60.0)
+        except WorkerFailed:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the zygote and every child of it. A second call does nothing."""
+        if self.closed:
+            return
+        self.closed = True  # the numbers of its descriptors may be someone else's from here on
+        self.control.close()  # the zygote sees that, kills its children and ends
+        try:
+            self.process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self.process.stderr:
+            self.process.stderr.close()
+        os.close(self.stdin)
+        os.close(self.stdout)
+
+    def send(self, kind: int, job: int, number: int = 0, fds: tuple[int, ...] = ()) -> None:
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        try:
+            self.control.sendmsg([MESSAGE.pack(kind, job, number, 0)], rights)
+        except OSError as error:
+            raise WorkerFailed(f"the zygote is gone: {error}{self._last_words()}") from None
+
+    def end(self, job: int) -> tuple[int, float]:
+        """Kill a child, if it lives, and bury it: its exit status and its CPU seconds."""
+        self.send(KILL, job)
+        status, nanoseconds = self._receive(EXIT, 30.0, job)
+        return status, nanoseconds / 1e9
+
+    def _receive(self, expected: int, seconds: float, job: int = 0) -> tuple[int, int]:
+        poll = select.poll()  # select() knows descriptors below 1024 only
+        poll.register(self.control, select.POLLIN)
+        try:
+            data = self.control.recv(256) if poll.poll(1000 * seconds) else b""
+        except ConnectionResetError:  # killed with a message unread
+            data = b""
+        if len(data) != MESSAGE.size:
+            raise WorkerFailed("the zygote does not answer" + self._last_words())
+        kind, about, first, second = MESSAGE.unpack(data)
+        if (kind, about) != (expected, job):
+            raise WorkerFailed(f"the zygote answered {kind} for job {about}, not {expected}, {job}")
+        return first, second
+
+    def _last_words(self) -> str:
+        try:
+            code = self.process.wait(timeout=1.0)  # its socket closes a little before it has ended
+        except subprocess.TimeoutExpired:
+            return ""
+        assert self.process.stderr is not None
+        how = signal_name(-code) if code < 0 else f"code {code}"
+        words = self.process.stderr.read().decode(errors="replace")[-500:]
+        return f"; it ended with {how}" + (f": {words}" if words else "")
+
+
+def signal_name(number: int) -> str:
+    """Most of the real-time signals have no name, and a program may send itself any of them."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
