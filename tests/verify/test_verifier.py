@@ -1,6 +1,7 @@
 """What `Verifier` promises: order, statuses, limits, restarts; a fault is never a reward."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 
 from maxk.records import AssertTest, CallTest, Status, StdinTest, TestResult, Verdict
-from maxk.verify import Limits, Verifier, WorkerFailed, protocol, sandbox
+from maxk.verify import Limits, Verifier, WorkerFailed, jail, protocol, sandbox
 from maxk.verify.judge import choose_tier
+from maxk.verify.program import Program
 from maxk.verify.worker import Worker
 
 DOUBLE = "print(int(input()) * 2)"
@@ -586,6 +588,51 @@ def test_a_zygote_killed_with_a_message_unread_is_a_fault_of_the_machine():
             os.kill(pid, signal.SIGKILL)
         with pytest.raises(WorkerFailed, match="the zygote does not answer"):
             worker._receive(protocol.EXIT, 10.0, 1)
+
+
+def test_a_process_that_cannot_lock_itself_in_is_no_fault_of_the_program(tmp_path, monkeypatch):
+    """Neither that of the program nor the one for the code of its tests.
+
+    No kernel that passes the checks at the start refuses it later, so that the refusal is made up:
+    it meets a process that asks for more than 100 s of CPU time.
+    """
+    source = jail._ZYGOTE.read_text()
+    line = "        sandbox.limit(resource.RLIMIT_CPU, cpu_seconds)\n"
+    assert source.count(line) == 1
+    refusal = "        if cpu_seconds > 100:\n            raise OSError('refused')\n"
+    (tmp_path / "zygote.py").write_text(source.replace(line, line + refusal))
+    for name in ("sandbox.py", "wire.py", "protocol.py"):
+        shutil.copy(jail._ZYGOTE.with_name(name), tmp_path)
+    monkeypatch.setattr(jail, "_ZYGOTE", tmp_path / "zygote.py")
+    double = "def double(x): return 2 * x"
+    test = AssertTest("for i in range(3):\n    assert double(i) == 2 * i", "double")
+    with Verifier(workers=1, limits=Limits(cpu_seconds=4)) as verifier:
+        (worker,) = verifier.workers
+        with pytest.raises(WorkerFailed, match="lock itself in: OSError"):
+            worker.judge(double, [test for _ in range(100)])
+        program = Program(worker, 1, {})
+        assert program.compile(double) is None
+        program.tests = 100  # for the other process
+        with pytest.raises(WorkerFailed, match="lock itself in: OSError"):
+            program.run(test)
+        program.close()
+        assert [result.status for result in worker.judge(double, [test])] == [Status.PASSED]
+
+
+def test_a_process_that_ends_before_it_is_locked_in_is_no_fault_of_the_program(monkeypatch):
+    """It is handed one descriptor too many, and does not know which is its channel."""
+    send = Worker.send
+
+    def one_more(self, kind, job, number=0, fds=()):
+        send(self, kind, job, number, (*fds, fds[0]) if fds else ())
+
+    with Verifier(workers=1, limits=FAST) as verifier:
+        (worker,) = verifier.workers
+        monkeypatch.setattr(Worker, "send", one_more)
+        with pytest.raises(WorkerFailed, match="before it was locked in: exited with 1"):
+            worker.judge(DOUBLE, [*TESTS])
+        monkeypatch.undo()
+        assert {result.status for result in worker.judge(DOUBLE, [*TESTS])} == {Status.PASSED}
 
 
 def pids_below(pid: int) -> list[int]:

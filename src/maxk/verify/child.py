@@ -29,7 +29,8 @@ class Child:
         self.jail, self.limits = jail, jail.limits
         jail.job += 1
         self.job = jail.job
-        self.pid: int | None = None  # known once it is ready
+        self.pid: int | None = None  # known once it has said something
+        self.ready = False  # locked in; before that whatever goes wrong is no program's fault
         self.socket, theirs = socket.socketpair()
         self.socket.setblocking(False)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
@@ -104,14 +105,17 @@ class Child:
             if not part:
                 return self.died()
             received += part
-            if received.startswith(_READY):
-                received = received[len(_READY) :]
+            if not self.ready and received.startswith(_READY):
+                self.ready, received, wanted = True, received[len(_READY) :], 4
             if wanted == 4 and len(received) >= 4:
                 wanted = 4 + int.from_bytes(received[:4], "big")
                 if wanted > limits.output_bytes + 5:
                     self.close()
                     return TestResult(Status.OUTPUT_LIMIT, f"a result of {wanted - 5} bytes")
             if len(received) >= wanted > 4:
+                if not self.ready:
+                    why = received[5:wanted].decode(errors="replace")
+                    raise WorkerFailed(f"a child could not lock itself in: {why}")
                 return received[4:wanted]
 
     def receive(self) -> bytes:
@@ -126,7 +130,7 @@ class Child:
     def late(self, cpu: float) -> TestResult:
         """Kill it."""
         self.close()
-        if self.pid is None:
+        if not self.ready:
             raise WorkerFailed("a child did not start")
         what = "CPU" if cpu >= self.limits.cpu_seconds else "wall clock"
         return TestResult(Status.TIMEOUT, f"{what} limit", cpu)
@@ -135,11 +139,11 @@ class Child:
         """The socket is closed: the process is gone, or will be now."""
         self.ended, total = self.jail.end(self.job)
         seconds = max(total - self.used, 0.0)
-        if os.WIFSIGNALED(self.ended):
-            number = os.WTERMSIG(self.ended)
-            if number == signal.SIGXCPU:
-                return TestResult(Status.TIMEOUT, "CPU limit", seconds)
-            return TestResult(Status.RUNTIME_ERROR, signal_name(number), seconds)
         code = os.waitstatus_to_exitcode(self.ended)
+        how = signal_name(-code) if code < 0 else f"exited with {code}"
+        if not self.ready:
+            raise WorkerFailed(f"a child ended before it was locked in: {how}")
+        if code == -signal.SIGXCPU:
+            return TestResult(Status.TIMEOUT, "CPU limit", seconds)
         self.left = code == 0
-        return TestResult(Status.RUNTIME_ERROR, f"exited with {code}", seconds)
+        return TestResult(Status.RUNTIME_ERROR, how, seconds)
