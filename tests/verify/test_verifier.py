@@ -619,6 +619,14 @@ def test_a_process_that_cannot_lock_itself_in_is_no_fault_of_the_program(tmp_pat
         assert [result.status for result in worker.judge(double, [test])] == [Status.PASSED]
 
 
+def test_a_program_larger_than_its_memory_is_its_own_fault():
+    """Its process ends while the judge still sends: not before it was locked in, for all that."""
+    program = "x" * (70 * 2**20)
+    with Verifier(workers=1, limits=Limits(memory_bytes=64 * 2**20)) as verifier:
+        (verdict,) = verifier.judge([(program, TESTS)])
+    assert {result.status for result in verdict.tests} == {Status.DID_NOT_COMPILE}
+
+
 def test_a_process_that_ends_before_it_is_locked_in_is_no_fault_of_the_program(monkeypatch):
     """It is handed one descriptor too many, and does not know which is its channel."""
     send = Worker.send
