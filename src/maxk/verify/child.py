@@ -85,7 +85,7 @@ class Child:
             except BlockingIOError:
                 pass
             except (BrokenPipeError, ConnectionResetError):
-                return self.died()
+                unsent = unsent[:0]  # it is gone; what it last said comes first
             if bool(unsent) != self.writing:
                 self.writing = not self.writing
                 self.poll.modify(self.socket, select.POLLIN | self.writing * select.POLLOUT)
