@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from experiments.grid.results import STATUSES, Result, read_results
-from maxk.evaluate import scores
+from maxk.evaluate import Difference, scores
 from maxk.evaluate.samples import Metric
 
 
@@ -65,12 +65,20 @@ class Data:
     def seeds(self, cell: str, name: str, k: int = 1) -> list[int]:
         return [each.about["seed"] for each in self.results(cell, name, k)]
 
-    def as_many(self, cell: str, other: str, name: str, k: int) -> tuple[list[int], list[int]]:
+    def on_all(self, cell: str, sets: Sequence[str], k: int = 1) -> list[int]:
+        """The seeds that are measured on every one of the sets."""
+        return sorted(set.intersection(*(set(self.seeds(cell, name, k)) for name in sets)))
+
+    def as_many(
+        self, cell: str, other: str, name: str, k: int, mine: list[int] | None = None
+    ) -> tuple[list[int], list[int]]:
         """The seeds to test two cells by: those that both have, or else as many of each.
 
-        A mean of two seeds against one is no fair test (docs/evaluation.md).
+        A mean of two seeds against one is no fair test (docs/evaluation.md). mine: the seeds of
+        the first that are to count, if not all it has.
         """
-        mine, theirs = self.seeds(cell, name, k), self.seeds(other, name, k)
+        mine = self.seeds(cell, name, k) if mine is None else mine
+        theirs = self.seeds(other, name, k)
         if shared := sorted(set(mine) & set(theirs)):
             return shared, shared
         fewest = min(len(mine), len(theirs))
@@ -119,3 +127,7 @@ def pipes(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
 
     rows = [list(head), ["--"] * len(head), *([text(v) for v in line] for line in lines)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def with_interval(gap: Difference) -> str:
+    return f"{gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})"

@@ -78,7 +78,7 @@ FAST, SLOW, SLOWER = ({"learning_rate": rate} for rate in (5e-6, 2e-6, 1e-6))
 # differently against advantages of different scale (docs/decisions.md), and Adam makes the methods
 # comparable without it. 2 epochs of 464 problems are 928 prompts, where the paper's epoch has
 # 2,490; LeetCode has 1,401 in one. Completions that cannot change the policy are left out of the
-# updates. The learning rate was chosen on validation, by GRPO (docs/results.md).
+# updates. The learning rate was chosen on validation, by GRPO (docs/tries.md).
 SMALL = {"beta": 0.0, "skip_silent": True} | SLOW
 EPOCHS = {"num_train_epochs": 2}
 KL = {"beta": 0.02, "skip_silent": False}

@@ -1,19 +1,18 @@
 """Methods against each other on the same problems: over all sets, seed by seed, and the goal."""
 
 from collections.abc import Sequence
-from itertools import combinations
 
 import numpy as np
 
-from experiments.grid.data import Data, pipes
+from experiments.grid.data import Data, pipes, with_interval
 from experiments.grid.make_cells import LAST, METHODS
-from experiments.grid.plan import BASE, made_of
-from maxk.evaluate import Difference, differences, scores, spread
+from experiments.grid.plan import BASE
+from experiments.grid.shared import KS, with_parts
+from maxk.evaluate import differences
 from maxk.evaluate.tables import SIGNIFICANT
 
 SETS = ("mbpp", "mbpp-plus", "humaneval", "leetcode", "code-contests")
 SAMPLED = tuple(name for name in SETS if name != "mbpp-plus")  # which judges mbpp's once more
-KS = (1, 2, 4, 8, 16, 32, 64, 128)
 COMPARED = (1, 16, 128)
 OURS = (
     *("bon-centered", "off-policy-exact", "off-policy-normalized"),
@@ -22,6 +21,8 @@ OURS = (
 FINAL = "-final"  # the tag of the last comparison
 # One model for few samples and one for many, as validation has it: (from which k on, which).
 BY_N = {"grpo-of-3, from k = 32 on kept-30": ((1, "grpo-of-3"), (32, "grpo-of-3-kept-30"))}
+# Four models that share the samples: three trainings, and their mean moved back.
+FOUR = {"its three and grpo-of-3-kept-30 share": "grpo-of-3-kept-30"}
 
 
 def methods(kind: str, tag: str = "") -> dict[str, str]:
@@ -94,76 +95,6 @@ def by_seed(data: Data, kind: str, tag: str = "") -> str:
     return pipes([*head, *(f"max@{k} on {name}" for k in ks for name in sets)], lines)
 
 
-def means(data: Data, sets: Sequence[str], tag: str = "") -> str:
-    """What several trainings give together, over the problems of all sets, beside each of them.
-
-    Their weights' mean, where that is a cell, and samples that they share: two at a time, all of
-    them, and those that the mean is made of. Of cells that are measured on all the sets.
-    """
-    whole = rewards_of(data, sets, tag)
-    lines: list[list[str]] = []
-    for cell, by_seed in whole.items():
-        if len(by_seed) < 2 or made_of(cell)[0] != cell:
-            continue
-        alone = {seed: scores(rewards, KS) for seed, rewards in by_seed.items()}
-        for seed in sorted(alone):
-            lines.append([f"{cell}, seed {seed}", *(f"{x:.3f}" for x in alone[seed].mean(0))])
-        everyone = tuple(sorted(alone))
-        together: dict[tuple[tuple[int, ...], int], dict[str, np.ndarray]]
-        together = {(everyone, 2): {}, (everyone, len(everyone)): {}}
-        for other in whole:
-            name, count = made_of(other)
-            for seed in whole[other] if name == cell and count > 1 else ():
-                seeds = tuple(range(seed, seed + count))
-                if alone.keys() >= set(seeds):
-                    found = scores(whole[other][seed], KS)
-                    made = together.setdefault((seeds, count), {})
-                    made[f"{other}, of seeds {said(seeds)}"] = found
-        for (seeds, size), made in together.items():
-            who = said(seeds) if size == len(seeds) else f"{said(seeds)}, two at a time, all pairs"
-            groups = [[by_seed[seed] for seed in group] for group in combinations(seeds, size)]
-            shared = np.mean([spread(group, KS) for group in groups], axis=0)
-            mean = np.mean([alone[seed] for seed in seeds], axis=0)
-            for row, found in {f"samples shared by seeds {who}": shared, **made}.items():
-                lines.append([row, *(f"{x:.3f}" for x in found.mean(0))])
-                gaps = map(with_interval, differences(found, mean))
-                lines.append(["... over the mean of these seeds", *gaps])
-    return pipes(["", *(f"max@{k}" for k in KS)], lines) if lines else ""
-
-
-def halves(data: Data, sets: Sequence[str], tag: str = "") -> str:
-    """Samples that a model shares with what it is on its way back, over the model alone."""
-    whole, lines = rewards_of(data, sets, tag), []
-    for cell, by_seed in whole.items():
-        name, count = made_of(cell)
-        for seed in sorted(by_seed.keys() & whole.get(name, {})) if name != cell else ():
-            if count == 1:
-                trained, kept = whole[name][seed], by_seed[seed]
-                gaps = differences(spread([trained, kept], KS), scores(trained, KS))
-                lines.append([f"{name} and {cell}, seed {seed}", *map(with_interval, gaps)])
-    return pipes(["shared by", *(f"max@{k}" for k in KS)], lines) if lines else ""
-
-
-def rewards_of(data: Data, sets: Sequence[str], tag: str) -> dict[str, dict[int, list]]:
-    """By cell and seed the rewards of the problems of all sets, where it is measured on them."""
-    return {
-        cell.removesuffix(tag): {
-            each.about["seed"]: [r["reward"] for name in sets for r in data.by_id(each, name)]
-            for each in data.cells[cell]
-            if each.has(sets, max(KS))
-        }
-        for cell in sorted(cell for cell in data.cells if cell.endswith(tag))
-    }
-
-
-def said(seeds: Sequence[int]) -> str:
-    """
-    >>> said((1, 2, 3)), said((0, 2))
-    ('1, 2 and 3', '0 and 2')
-    """
-    return f"{', '.join(map(str, seeds[:-1]))} and {seeds[-1]}"
-
-
 def cut_off(data: Data, kind: str, tag: str = "") -> str:
     """How many completions end at the limit of tokens, and what is left without HumanEval's."""
     split, ks, rows = "humaneval", (1, 128), measured(data, kind, tag)
@@ -216,18 +147,32 @@ def unfinished(data: Data, kind: str, name: str = "leetcode") -> str:
 
 
 def against(data: Data, cell: str, other: str, sets: Sequence[str]) -> list[str | None]:
-    """Paired differences of two cells over the problems of all the sets, with their intervals."""
+    """Paired differences of two cells over the problems of all the sets, with their intervals.
+
+    Each by its seeds that are measured on all the sets; by all it has if none is.
+    """
     pair, most = (cell, other), max(COMPARED)
     if cell == other or not all(data.has(each, name, most) for each in pair for name in sets):
         return [None] * len(COMPARED)
     first, second = (
-        np.concatenate([data.scores(each, name, COMPARED, "max") for name in sets]) for each in pair
+        np.concatenate([data.scores(each, name, COMPARED, "max", seeds) for name in sets])
+        for each in pair
+        for seeds in (data.on_all(each, sets, most) or None,)
     )
     return [with_interval(gap) for gap in differences(first, second)]
 
 
-def with_interval(gap: Difference) -> str:
-    return f"{gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})"
+def by_as_many(
+    data: Data, method: str, cells: dict[str, str], best: str, name: str, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """max@k, [problems, 1], of a method and of the paper's best, by as many seeds of each."""
+    own, other = cells[FOUR.get(method, method)], cells[best]
+    shared = with_parts(data, own, [name], [k]) if method in FOUR else {}
+    mine, theirs = data.as_many(own, other, name, k, sorted(shared) or None)
+    second_P1 = data.scores(other, name, [k], "max", theirs)
+    if method in FOUR:
+        return np.mean([shared[seed] for seed in mine], axis=0), second_P1
+    return data.scores(own, name, [k], "max", mine), second_P1
 
 
 def goal(data: Data, kind: str = "mbpp", tag: str = "") -> str:
@@ -247,14 +192,14 @@ def goal(data: Data, kind: str = "mbpp", tag: str = "") -> str:
         ks = [k for k in KS if all(data.has(cell, name, k) for cell in cells.values())]
         found = {m: data.scores(cell, name, ks, "max") for m, cell in cells.items()}
         best = max(theirs, key=lambda m: found[m][:, -1].mean())
+        for row, method in FOUR.items():
+            if method in cells and (shared := with_parts(data, cells[method], [name], ks)):
+                found[row] = np.mean(list(shared.values()), axis=0)
+                ours[row] = ((1, row),)
         for method, parts in ours.items():
             at = [next(m for start, m in reversed(parts) if k >= start) for k in ks]
             own_PK = np.column_stack([found[m][:, i] for i, m in enumerate(at)])
-            pair = (cells[at[-1]], cells[best])
-            first_P1, second_P1 = (
-                data.scores(cell, name, ks[-1:], "max", seeds)
-                for cell, seeds in zip(pair, data.as_many(*pair, name, ks[-1]), strict=True)
-            )
+            first_P1, second_P1 = by_as_many(data, at[-1], cells, best, name, ks[-1])
             (fair,) = differences(first_P1, second_P1)
             (all_,) = differences(own_PK[:, -1:], found[best][:, -1:])
             above = fair.p < SIGNIFICANT and fair.value > 0 and all_.low > 0

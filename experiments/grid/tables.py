@@ -1,6 +1,6 @@
 """Tables and figures' data from results: `python -m experiments.grid.tables` prints them.
 
-    --fill docs/results.md     put each table between its marks, <!-- NAME --> and <!-- end NAME -->
+    --fill docs/results.md ... put each table between its marks, <!-- NAME --> and <!-- end NAME -->
     --unpack DIR               folders for `maxk compare`, `maxk evaluate` and `maxk report` instead
 
 Means, ranks, stars, intervals and tests are those of `maxk.evaluate`, as in `maxk compare`. A
@@ -24,14 +24,12 @@ from experiments.grid.make_cells import CHOICES, METHODS, TRIES
 from experiments.grid.pairs import (
     COMPARED,
     FINAL,
-    KS,
+    FOUR,
     SETS,
     against,
     by_seed,
     cut_off,
     goal,
-    halves,
-    means,
     methods,
     paired,
     sampled_of,
@@ -40,12 +38,14 @@ from experiments.grid.pairs import (
 )
 from experiments.grid.plan import BASE, HERE
 from experiments.grid.results import unpack
+from experiments.grid.shared import KS, four, halves, means, pools
 from maxk.evaluate import ranked
 from maxk.evaluate.paper import tables as paper_tables
 from maxk.evaluate.samples import Metric
 from maxk.evaluate.tables import Table, markdown
 
 Column = tuple[str, Metric, int]  # set, metric, k
+FIRST = "-first"  # the tag of cells that were trained again later
 ENTROPY_EDGES = np.arange(0, 1.15, 0.1)  # of the shares; the last has what is above too
 
 
@@ -126,13 +126,39 @@ def curves(data: Data, kind: str, name: str, metric: Metric, tag: str = "") -> s
 
 def paper_kl(data: Data) -> str:
     """The paper's settings with the KL term to the model of the start and to the sampler."""
+    forms = {", KL to the start": "paper-{}", ", KL to the sampler": "paper-old-{}"}
+    return in_forms(data, forms, "mbpp, trained as paper-*")
+
+
+def final_four(data: Data) -> str:
+    """Three trainings and their mean moved back, which share the samples."""
+    known = methods("leetcode", FINAL)
+    others = {row: known[row] for row in ("base", "grpo", "off-policy")}
+    made = (
+        four(data, known[method], sampled_of(data, "leetcode", FINAL), others)
+        for method in FOUR.values()
+    )
+    return "\n\n".join(filter(None, made))
+
+
+def trained_twice(data: Data) -> str:
+    """The same cells, seed included, at another time: what the order of a GPU's sums changes."""
+    forms = {", the first time": "paper-old-{}" + FIRST, ", the second": "paper-old-{}"}
+    return in_forms(data, forms, "mbpp, trained as paper-old-*")
+
+
+def in_forms(data: Data, forms: dict[str, str], caption: str) -> str:
+    """Methods on MBPP in several forms, where all of them are measured.
+
+    forms: what the row adds to the method's name, and the cell with {} for the method.
+    """
     cells = {"base": BASE}
     for method in METHODS:
-        both = {"start": f"paper-{method}", "sampler": f"paper-old-{method}"}
-        if all(data.has(cell, "mbpp") for cell in both.values()):
-            cells |= {f"{method}, KL to the {to}": cell for to, cell in both.items()}
+        each = {f"{method}{label}": form.format(method) for label, form in forms.items()}
+        if all(data.has(cell, "mbpp") for cell in each.values()):
+            cells |= each
     columns: list[Column] = [("mbpp", "max", k) for k in KS]
-    return across(data, cells, columns, "mbpp, trained as paper-*") if len(cells) > 1 else ""
+    return across(data, cells, columns, caption) if len(cells) > 1 else ""
 
 
 def both_curves(data: Data, kind: str, name: str, tag: str = "") -> str:
@@ -320,11 +346,13 @@ def blocks() -> dict[str, Callable[[Data], str]]:
         "choices": choices,
         "means": lambda data: means(data, CHOSEN_BY),
         "halves": lambda data: halves(data, CHOSEN_BY),
+        "pools": lambda data: pools(data, CHOSEN_BY),
         "drift": drift_table,
         "drift-fast": lambda data: drift_table(data, "-fast", "2e-5"),
         "drift-by-iteration": drift_by_iteration,
         "held-back": held_back,
         "paper-kl": paper_kl,
+        "trained-twice": trained_twice,
         "figure1": figure1,
         "figure2": figure2,
         "profile": profile,
@@ -348,6 +376,8 @@ def blocks() -> dict[str, Callable[[Data], str]]:
         made[f"final-{name}"] = lambda data, make=make: make(
             data, sampled_of(data, "leetcode", FINAL), FINAL
         )
+    made["final-means-leetcode"] = lambda data: means(data, ["leetcode"], FINAL)
+    made["final-four"] = final_four
     made["final-cut-off"] = lambda data: cut_off(data, "leetcode", FINAL)
     made["final-goal"] = lambda data: goal(data, "leetcode", FINAL)
     for name in SETS:
@@ -374,7 +404,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="tables from results")
     parser.add_argument("--results", type=Path, default=HERE / "results")
     parser.add_argument("--only", nargs="+", help="names of tables")
-    parser.add_argument("--fill", type=Path)
+    parser.add_argument("--fill", type=Path, nargs="+", help="pages, such as docs/results.md")
     parser.add_argument("--unpack", type=Path)
     asked = parser.parse_args(given)
     if asked.unpack is not None:
@@ -389,7 +419,8 @@ def main(given: Sequence[str] | None = None) -> int:
         name: make(data) for name, make in known.items() if not asked.only or name in asked.only
     }
     if asked.fill is not None:
-        asked.fill.write_text(fill(asked.fill.read_text(), made))
+        for page in asked.fill:
+            page.write_text(fill(page.read_text(), made))
         return 0
     for name, text in made.items():
         print(f"<!-- {name} -->\n{text or 'no data yet'}\n<!-- end {name} -->\n")

@@ -109,7 +109,7 @@ def test_the_steps_of_a_training_are_counted_as_the_trainer_counts_them():
         assert steps_of(config, prompts) == (counted.steps, counted.updates_per_batch)
 
 
-@pytest.mark.parametrize("module", ["engines", "pairs", "plan", "results", "run", "sets"])
+@pytest.mark.parametrize("module", ["engines", "plan", "results", "run", "sets", "shared"])
 def test_the_examples_in_docstrings_are_true(module):
     found = doctest.testmod(importlib.import_module(f"experiments.grid.{module}"))
     assert found.attempted > 0

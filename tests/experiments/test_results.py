@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from experiments.grid.data import Data
-from experiments.grid.pairs import OURS
+from experiments.grid.pairs import OURS, against
 from experiments.grid.plan import costs_of, read_grid
 from experiments.grid.results import (
     ENOUGH,
@@ -22,7 +22,8 @@ from experiments.grid.results import (
     read_results,
     unpack,
 )
-from experiments.grid.tables import blocks, fill
+from experiments.grid.shared import with_parts
+from experiments.grid.tables import blocks, fill, main
 from maxk.evaluate.stored import read_run
 from maxk.records import CallTest, Problem, Status, StdinTest, TestResult, Verdict
 from maxk.runs import Run
@@ -418,6 +419,36 @@ def test_a_lead_over_one_seed_is_none_if_all_seeds_do_not_have_it(tmp_path, othe
     assert line.split(" | ")[6].split()[0] == "0.00781"  # 2 / 2^8: eight problems, all one way
 
 
+def test_a_seed_with_one_set_alone_is_left_out_over_all_sets(tmp_path):
+    """Of GRPO's three trainings two solve everything; the third nothing, and one set is missing."""
+    sets, always, never = ["mbpp", "humaneval"], np.ones((4, 128)), np.zeros((4, 128))
+    solved = {("base", 0): never, ("mbpp-grpo", 0): always, ("mbpp-grpo", 1): always}
+    solved |= {("mbpp-grpo", 2): never}
+    for (cell, seed), rewards in solved.items():
+        folder = tmp_path / "work" / f"{cell}-s{seed}"
+        for name in sets if seed < 2 else sets[:1]:
+            write_set(folder, name, rewards)
+        collect(folder, tmp_path / "out", {**ABOUT, "cell": cell, "seed": seed}, sets)
+    data = Data(tmp_path / "out")
+    assert data.on_all("mbpp-grpo", sets) == [0, 1]
+    assert against(data, "mbpp-grpo", "base", sets) == ["+1.000 (+1.000 to +1.000)"] * 3
+    third = [str(gap).split(" ")[0] for gap in against(data, "mbpp-grpo", "base", sets[:1])]
+    assert third == ["+0.667"] * 3  # on that set it counts
+
+
+def test_trainings_again_are_beside_the_first(tmp_path):
+    solved = {("base", 0): [0, 0], ("paper-old-grpo", 0): [N, N]}
+    write_results(tmp_path / "out", tmp_path / "work", solved)
+    folder = tmp_path / "work" / "paper-old-grpo-first-s0"
+    write_set(folder, "mbpp", np.array([[1.0] * N, [0.0] * N]))
+    about = {**ABOUT, "cell": "paper-old-grpo", "tag": "-first", "seed": 0}
+    collect(folder, tmp_path / "out", about, ["mbpp"])
+    made = blocks()["trained-twice"](Data(tmp_path / "out"))
+    rows = [line.strip("| ").split(" | ")[:2] for line in made.splitlines()[4:]]
+    assert [row for row, _ in rows] == ["base", "grpo, the first time", "grpo, the second"]
+    assert [value.strip("*<u>")[:5] for _, value in rows] == ["0.000", "0.500", "1.000"]
+
+
 def test_both_readings_of_the_kl_term_are_side_by_side(tmp_path):
     solved = {("base", 0): [0, 0], ("paper-grpo", 0): [N, 0], ("paper-old-grpo", 0): [N, N]}
     solved |= {("paper-old-bon-mean", 0): [N, N]}  # of which there is one alone
@@ -451,6 +482,51 @@ def test_one_model_for_few_samples_and_another_for_many(tmp_path):
     assert both[7:] == ["none", "+0.250"]
     assert both[2:4] == ["grpo", "64"]
     assert both[4].startswith("+0.750 (")
+
+
+def test_three_trainings_and_their_mean_share_the_samples(tmp_path):
+    """Each of four models solves one of four problems, so that one of four samples solves each."""
+    cells = [("grpo", 3), ("grpo", 4), ("grpo", 5), ("grpo-of-3-kept-30", 3)]
+    solved = {f"leetcode-{c}-final-s{s}": one for (c, s), one in zip(cells, np.eye(4), strict=True)}
+    solved |= {"base-final-s1": np.zeros(4), "leetcode-grpo-of-3-kept-30-final-s6": np.ones(4)}
+    for name, rewards in solved.items():
+        folder, (cell, seed) = tmp_path / "work" / name, name.split("-final-s")
+        write_set(folder, "mbpp", np.repeat(rewards[:, None], 128, axis=1))
+        about = {**ABOUT, "cell": cell, "tag": "-final", "seed": int(seed)}
+        collect(folder, tmp_path / "out", about, ["mbpp"])
+    data = Data(tmp_path / "out")
+    found = with_parts(data, "leetcode-grpo-of-3-kept-30-final", ["mbpp"], [1, 2, 4])
+    assert list(found) == [3]  # seed 6 is a mean of three that are not there
+    np.testing.assert_allclose(found[3], [[0.25, 0.5, 1.0]] * 4)
+    goal = blocks()["final-goal"](data).splitlines()
+    (line,) = (x for x in goal if "share" in x)
+    parts = [part.strip() for part in line.strip("|").split("|")]
+    assert parts[:4] == ["mbpp", "its three and grpo-of-3-kept-30 share", "grpo", "128"]
+    assert parts[4].startswith("+0.750 (")  # all are solved; GRPO solves one of four in the mean
+    assert parts[5].startswith("+0.750 (")  # and with its seed 3
+    assert parts[7:] == ["none", "+0.000"]
+    four = blocks()["final-four"](data).splitlines()
+    rows = [line.strip("| ").split(" | ")[:2] for line in four[2:]]
+    assert [(row, value.split(" (")[0]) for row, value in rows] == [
+        ("seed 3", "0.250"),
+        ("... over base", "+0.250"),
+        ("... over grpo", "+0.000"),  # a third of three problems and none of the last
+    ]
+
+
+def test_who_shared_on_validation_is_in_a_table(tmp_path):
+    sets = ["mbpp-train", "mbpp-validation", "validation"]
+    for seed, rewards in ((1, [1.0, 0.0, 0.0]), (2, [0.0, 1.0, 0.0]), (3, [0.0, 0.0, 1.0])):
+        folder = tmp_path / "work" / f"choose-grpo-s{seed}"
+        for name in sets:
+            write_set(folder, name, np.repeat(np.array(rewards)[:, None], 128, axis=1))
+        about = {**ABOUT, "cell": "choose-grpo", "seed": seed}
+        collect(folder, tmp_path / "out", about, sets)
+    made = blocks()["pools"](Data(tmp_path / "out")).splitlines()
+    assert [line.strip("| ").split(" | ")[:4] for line in made[2:]] == [
+        ["one of grpo 1, 2, 3, in the mean", "0.333", "0.333", "0.333"],
+        ["grpo 1, 2, 3", "0.333", "0.667", "1.000"],  # of two samples two models have one each
+    ]
 
 
 def test_problems_whose_completions_are_cut_off_are_told_apart(tmp_path):
@@ -535,6 +611,20 @@ def test_a_page_is_filled_between_its_marks():
     assert "no data yet" in fill(page, {"a": ""})
     with pytest.raises(ValueError, match="means no table"):
         fill(page, {"b": "new"})
+
+
+def test_one_command_fills_several_pages(tmp_path):
+    solved = {("base", 0): [0, 0], ("mbpp-grpo", 0): [N, 0]}
+    write_results(tmp_path / "out", tmp_path / "work", solved)
+    pages = [tmp_path / name for name in ("one.md", "two.md")]
+    for page in pages:
+        page.write_text(f"{page.stem}\n<!-- main-1 -->\n<!-- end main-1 -->\n")
+    given = ["--results", str(tmp_path / "out"), "--only", "main-1", "--fill", *map(str, pages)]
+    assert main(given) == 0
+    for page in pages:
+        text = page.read_text()
+        assert text.startswith(page.stem)
+        assert "| grpo |" in text
 
 
 def test_reports_of_unpacked_results_say_nothing_of_texts_they_do_not_have(results, tmp_path):
