@@ -10,37 +10,25 @@ from experiments.grid.plan import made_of
 from maxk.evaluate import differences, scores, spread
 
 KS = (1, 2, 4, 8, 16, 32, 64, 128)
-Member = tuple[str, int]  # a cell without choose-, and its seed
-GRPO: tuple[Member, ...] = (("grpo", 1), ("grpo", 2), ("grpo", 3))
-MEAN: Member = ("grpo-of-3", 1)
-BACK: Member = ("grpo-of-3-kept-30", 1)
-KEPT: tuple[Member, ...] = (
-    *(("bon-mean-kept-30", 0), ("grpo-further-kept-30", 0)),
-    ("grpo-kept-30", 0),
-)
-TRIED: tuple[tuple[Member, ...], ...] = (  # who shares, on validation
+GRPO = "grpo 1, 2, 3"
+TRIED = (  # who shares on validation: cells without choose-, and their seeds
     GRPO,
-    (("grpo", 0), *GRPO),
-    (*GRPO, ("bon-mean", 0)),
-    (*GRPO, ("off-policy", 0)),
-    (*GRPO, MEAN),
-    (*GRPO, BACK),
-    (*GRPO, BACK, KEPT[0]),
-    (*GRPO, *KEPT),
-    (MEAN, BACK),
-    (MEAN, ("off-policy", 0)),
-    (BACK, KEPT[0]),
-    (BACK, *KEPT[:2]),
-    (BACK, *KEPT),
-    (("bon-mean-kept-50", 0), ("grpo-further-kept-50", 0), ("grpo-kept-50", 0)),
-    (
-        *GRPO,
-        *(("bon-mean", 0), ("grpo-further", 0), ("off-policy", 0), ("bon-centered", 0)),
-    ),
-    (
-        *(BACK, *KEPT, ("bon-centered-kept-30", 0)),
-        *(("off-policy-exact-kept-30", 0), ("off-policy", 0)),
-    ),
+    "grpo 0, 1, 2, 3",
+    "grpo 1, 2, 3; bon-mean 0",
+    "grpo 1, 2, 3; off-policy 0",
+    "grpo 1, 2, 3; grpo-of-3 1",
+    "grpo 1, 2, 3; grpo-of-3-kept-30 1",
+    "grpo 1, 2, 3; grpo-of-3-kept-30 1; bon-mean-kept-30 0",
+    "grpo 1, 2, 3; bon-mean-kept-30 0; grpo-further-kept-30 0; grpo-kept-30 0",
+    "grpo 1, 2, 3; bon-mean 0; grpo-further 0; off-policy 0; bon-centered 0",
+    "grpo-of-3 1; grpo-of-3-kept-30 1",
+    "grpo-of-3 1; off-policy 0",
+    "grpo-of-3-kept-30 1; bon-mean-kept-30 0",
+    "grpo-of-3-kept-30 1; bon-mean-kept-30 0; grpo-further-kept-30 0",
+    "grpo-of-3-kept-30 1; bon-mean-kept-30 0; grpo-further-kept-30 0; grpo-kept-30 0",
+    "bon-mean-kept-50 0; grpo-further-kept-50 0; grpo-kept-50 0",
+    "grpo-of-3-kept-30 1; bon-mean-kept-30 0; grpo-further-kept-30 0; grpo-kept-30 0; "
+    "bon-centered-kept-30 0; off-policy-exact-kept-30 0; off-policy 0",
 )
 
 
@@ -129,12 +117,11 @@ def with_parts(
     )
     found = {}
     for seed, mean in own.items():
-        group = [parts.get(seed + i) for i in range(count)]
-        if all(group):
+        group = [parts[seed + i] for i in range(count) if seed + i in parts]
+        if len(group) == count:
             rewards = [
                 [row["reward"] for each in sets for row in data.by_id(result, each)]
                 for result in (*group, mean)
-                if result is not None
             ]
             found[seed] = spread(rewards, ks)
     return found
@@ -143,27 +130,28 @@ def with_parts(
 def pools(data: Data, sets: Sequence[str]) -> str:
     """What was tried on validation: who shares, beside one of GRPO's seeds 1 to 3."""
     whole = rewards_of(data, sets, "")
-    lines = []
-    for members in TRIED:
-        rewards = [whole.get(f"choose-{cell}", {}).get(seed) for cell, seed in members]
-        if all(each is not None for each in rewards):
-            means_K = spread([each for each in rewards if each is not None], KS).mean(0)
-            lines.append([named(members), *(f"{x:.3f}" for x in means_K)])
-    alone = [whole.get(f"choose-{cell}", {}).get(seed) for cell, seed in GRPO]
-    if lines and all(each is not None for each in alone):
-        means_K = np.mean([scores(each, KS).mean(0) for each in alone if each is not None], axis=0)
-        lines.insert(0, ["one of grpo 1, 2, 3, in the mean", *(f"{x:.3f}" for x in means_K)])
+
+    def all_of(group: str) -> list[list]:
+        """Their rewards; nothing if one of them is missing."""
+        found = [whole.get(f"choose-{cell}", {}).get(seed) for cell, seed in members(group)]
+        there = [each for each in found if each is not None]
+        return there if len(there) == len(found) else []
+
+    rows = {}
+    if alone := all_of(GRPO):
+        rows[f"one of {GRPO}, in the mean"] = np.mean([scores(x, KS) for x in alone], axis=0)
+    rows |= {each: spread(group, KS) for each in TRIED if (group := all_of(each))}
+    lines = [[row, *(f"{x:.3f}" for x in found.mean(0))] for row, found in rows.items()]
     return pipes(["shared by", *(f"max@{k}" for k in KS)], lines) if lines else ""
 
 
-def named(members: Sequence[Member]) -> str:
+def members(group: str) -> list[tuple[str, int]]:
     """
-    >>> named((("grpo", 1), ("grpo", 2), ("bon-mean", 0)))
-    'grpo 1, 2; bon-mean 0'
+    >>> members("grpo 1, 2; bon-mean 0")
+    [('grpo', 1), ('grpo', 2), ('bon-mean', 0)]
     """
-    cells = dict.fromkeys(cell for cell, _ in members)
-    seeds = {cell: [str(seed) for name, seed in members if name == cell] for cell in cells}
-    return "; ".join(f"{cell} {', '.join(each)}" for cell, each in seeds.items())
+    cells = (each.split(" ", 1) for each in group.split("; "))
+    return [(cell, int(seed)) for cell, seeds in cells for seed in seeds.split(", ")]
 
 
 def four(data: Data, cell: str, sets: Sequence[str], others: dict[str, str]) -> str:
