@@ -8,7 +8,7 @@ from experiments.grid.data import Data, pipes, with_interval
 from experiments.grid.make_cells import LAST, METHODS
 from experiments.grid.plan import BASE
 from experiments.grid.shared import KS, with_parts
-from maxk.evaluate import differences
+from maxk.evaluate import Difference, differences
 from maxk.evaluate.tables import SIGNIFICANT
 
 SETS = ("mbpp", "mbpp-plus", "humaneval", "leetcode", "code-contests")
@@ -163,16 +163,20 @@ def against(data: Data, cell: str, other: str, sets: Sequence[str]) -> list[str 
 
 
 def by_as_many(
-    data: Data, method: str, cells: dict[str, str], best: str, name: str, k: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """max@k, [problems, 1], of a method and of the paper's best, by as many seeds of each."""
-    own, other = cells[FOUR.get(method, method)], cells[best]
-    shared = with_parts(data, own, [name], [k]) if method in FOUR else {}
+    data: Data, own: str, other: str, name: str, k: int, shared: dict[int, np.ndarray]
+) -> Difference:
+    """max@k of two cells by as many seeds of each.
+
+    shared: by seed what the first has with those it is made of, the last column at k, if that is
+    what is asked for.
+    """
     mine, theirs = data.as_many(own, other, name, k, sorted(shared) or None)
     second_P1 = data.scores(other, name, [k], "max", theirs)
-    if method in FOUR:
-        return np.mean([shared[seed] for seed in mine], axis=0), second_P1
-    return data.scores(own, name, [k], "max", mine), second_P1
+    if shared:
+        first_P1 = np.mean([shared[seed][:, -1:] for seed in mine], axis=0)
+    else:
+        first_P1 = data.scores(own, name, [k], "max", mine)
+    return differences(first_P1, second_P1)[0]
 
 
 def goal(data: Data, kind: str = "mbpp", tag: str = "") -> str:
@@ -192,15 +196,17 @@ def goal(data: Data, kind: str = "mbpp", tag: str = "") -> str:
         ks = [k for k in KS if all(data.has(cell, name, k) for cell in cells.values())]
         found = {m: data.scores(cell, name, ks, "max") for m, cell in cells.items()}
         best = max(theirs, key=lambda m: found[m][:, -1].mean())
+        shared = {}  # by row and seed
         for row, method in FOUR.items():
-            if method in cells and (shared := with_parts(data, cells[method], [name], ks)):
-                found[row] = np.mean(list(shared.values()), axis=0)
-                ours[row] = ((1, row),)
+            if method in cells and (by_seed := with_parts(data, cells[method], [name], ks)):
+                shared[row] = by_seed
+                found[row] = np.mean(list(by_seed.values()), axis=0)
+                ours[row], cells[row] = ((1, row),), cells[method]
         for method, parts in ours.items():
             at = [next(m for start, m in reversed(parts) if k >= start) for k in ks]
             own_PK = np.column_stack([found[m][:, i] for i, m in enumerate(at)])
-            first_P1, second_P1 = by_as_many(data, at[-1], cells, best, name, ks[-1])
-            (fair,) = differences(first_P1, second_P1)
+            pair = (cells[at[-1]], cells[best])
+            fair = by_as_many(data, *pair, name, ks[-1], shared.get(method, {}))
             (all_,) = differences(own_PK[:, -1:], found[best][:, -1:])
             above = fair.p < SIGNIFICANT and fair.value > 0 and all_.low > 0
             over_base_K = (own_PK - found["base"]).mean(0)

@@ -82,13 +82,15 @@ def halves(data: Data, sets: Sequence[str], tag: str = "") -> str:
     return pipes(["shared by", *(f"max@{k}" for k in KS)], lines) if lines else ""
 
 
-def rewards_of(data: Data, sets: Sequence[str], tag: str) -> dict[str, dict[int, list]]:
+def rewards_of(
+    data: Data, sets: Sequence[str], tag: str, k: int = max(KS)
+) -> dict[str, dict[int, list]]:
     """By cell and seed the rewards of the problems of all sets, where it is measured on them."""
     return {
         cell.removesuffix(tag): {
             each.about["seed"]: [r["reward"] for name in sets for r in data.by_id(each, name)]
             for each in data.cells[cell]
-            if each.has(sets, max(KS))
+            if each.has(sets, k)
         }
         for cell in sorted(cell for cell in data.cells if cell.endswith(tag))
     }
@@ -109,21 +111,17 @@ def with_parts(
 
     cell: of the mean, with its tag; seeds whose trainings are not all measured are left out.
     """
-    tag = "-final" if cell.endswith("-final") else ""
-    name, count = made_of(cell.removesuffix(tag))
-    own, parts = (
-        {r.about["seed"]: r for r in data.cells.get(each, []) if r.has(sets, max(ks))}
-        for each in (cell, f"{name}{tag}")
-    )
-    found = {}
-    for seed, mean in own.items():
+    if not (results := data.cells.get(cell)):
+        return {}
+    tag = results[0].about["tag"]
+    own = cell.removesuffix(tag)
+    name, count = made_of(own)
+    whole = rewards_of(data, sets, tag, max(ks))
+    parts, found = whole.get(name, {}), {}
+    for seed, rewards in whole[own].items():
         group = [parts[seed + i] for i in range(count) if seed + i in parts]
         if len(group) == count:
-            rewards = [
-                [row["reward"] for each in sets for row in data.by_id(result, each)]
-                for result in (*group, mean)
-            ]
-            found[seed] = spread(rewards, ks)
+            found[seed] = spread([*group, rewards], ks)
     return found
 
 
