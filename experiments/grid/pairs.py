@@ -21,8 +21,8 @@ OURS = (
 FINAL = "-final"  # the tag of the last comparison
 # One model for few samples and one for many, as validation has it: (from which k on, which).
 BY_N = {"grpo-of-3, from k = 32 on kept-30": ((1, "grpo-of-3"), (32, "grpo-of-3-kept-30"))}
-# Four models that share the samples: three trainings, and their mean moved back.
-FOUR = {"its three and grpo-of-3-kept-30 share": "grpo-of-3-kept-30"}
+# With the three trainings it is made of, four models that share the samples.
+FOURTH = "grpo-of-3-kept-30"
 
 
 def methods(kind: str, tag: str = "") -> dict[str, str]:
@@ -196,17 +196,16 @@ def goal(data: Data, kind: str = "mbpp", tag: str = "") -> str:
         ks = [k for k in KS if all(data.has(cell, name, k) for cell in cells.values())]
         found = {m: data.scores(cell, name, ks, "max") for m, cell in cells.items()}
         best = max(theirs, key=lambda m: found[m][:, -1].mean())
-        shared = {}  # by row and seed
-        for row, method in FOUR.items():
-            if method in cells and (by_seed := with_parts(data, cells[method], [name], ks)):
-                shared[row] = by_seed
-                found[row] = np.mean(list(by_seed.values()), axis=0)
-                ours[row], cells[row] = ((1, row),), cells[method]
+        row = f"its three and {FOURTH} share"
+        shared = with_parts(data, cells[FOURTH], [name], ks) if FOURTH in cells else {}
+        if shared:
+            found[row] = np.mean(list(shared.values()), axis=0)
+            ours[row], cells[row] = ((1, row),), cells[FOURTH]
         for method, parts in ours.items():
             at = [next(m for start, m in reversed(parts) if k >= start) for k in ks]
             own_PK = np.column_stack([found[m][:, i] for i, m in enumerate(at)])
             pair = (cells[at[-1]], cells[best])
-            fair = by_as_many(data, *pair, name, ks[-1], shared.get(method, {}))
+            fair = by_as_many(data, *pair, name, ks[-1], shared if method == row else {})
             (all_,) = differences(own_PK[:, -1:], found[best][:, -1:])
             above = fair.p < SIGNIFICANT and fair.value > 0 and all_.low > 0
             over_base_K = (own_PK - found["base"]).mean(0)

@@ -24,7 +24,7 @@ from experiments.grid.make_cells import CHOICES, METHODS, TRIES
 from experiments.grid.pairs import (
     COMPARED,
     FINAL,
-    FOUR,
+    FOURTH,
     SETS,
     against,
     by_seed,
@@ -134,11 +134,7 @@ def final_four(data: Data) -> str:
     """Three trainings and their mean moved back, which share the samples."""
     known = methods("leetcode", FINAL)
     others = {row: known[row] for row in ("base", "grpo", "off-policy")}
-    made = (
-        four(data, known[method], sampled_of(data, "leetcode", FINAL), others)
-        for method in FOUR.values()
-    )
-    return "\n\n".join(filter(None, made))
+    return four(data, known[FOURTH], sampled_of(data, "leetcode", FINAL), others)
 
 
 def trained_twice(data: Data) -> str:
