@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,14 @@ class Data:
                     by_set[row["set"]].append(row)
                 found[result.name] = by_set
         return found
+
+    def with_seeds(self, seeds: Container[int]) -> "Data":
+        """The same without the results of other seeds."""
+        fewer = copy(self)
+        fewer.cells = defaultdict(list)
+        for cell, results in self.cells.items():
+            fewer.cells[cell] = [each for each in results if each.about["seed"] in seeds]
+        return fewer
 
     def results(self, cell: str, name: str, k: int = 1) -> list[Result]:
         """Those of a cell that are measured on a set with at least k samples."""

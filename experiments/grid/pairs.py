@@ -32,9 +32,9 @@ def methods(kind: str, tag: str = "") -> dict[str, str]:
 
 
 def sets_of(data: Data, kind: str, tag: str = "") -> list[str]:
-    """Those that most methods are measured on; with a tag, that each with it is."""
+    """Those that more than half of the methods are measured on; with a tag, that each is."""
     cells = [cell for cell in methods(kind, tag).values() if cell in data.cells]
-    fewest = len(cells) if tag else len(cells) / 2
+    fewest = len(cells) if tag else len(cells) // 2 + 1
     return [name for name in SETS if sum(data.has(cell, name) for cell in cells) >= fewest]
 
 

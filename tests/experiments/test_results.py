@@ -438,6 +438,7 @@ def test_a_seed_with_one_set_alone_is_left_out_over_all_sets(tmp_path):
 
 def test_trainings_again_are_beside_the_first(tmp_path):
     solved = {("base", 0): [0, 0], ("paper-old-grpo", 0): [N, N]}
+    solved |= {("paper-old-grpo", 1): [0, 0]}  # another seed is not the same training again
     write_results(tmp_path / "out", tmp_path / "work", solved)
     folder = tmp_path / "work" / "paper-old-grpo-first-s0"
     write_set(folder, "mbpp", np.array([[1.0] * N, [0.0] * N]))
