@@ -309,6 +309,20 @@ def test_methods_are_compared_over_all_problems_that_have_samples_of_their_own(t
     }
 
 
+def test_a_set_that_half_of_the_methods_lack_takes_nobody_out_of_the_table(tmp_path):
+    most = ["mbpp", "humaneval"]
+    measured = {"base": [*most, "mbpp-plus"], "paper-bon-mean": [*most, "mbpp-plus"]}
+    measured |= {"paper-grpo": most, "paper-off-policy": most}
+    for cell, sets in measured.items():
+        folder = tmp_path / "work" / f"{cell}-s0"
+        for name in sets:
+            write_set(folder, name, rewards_of(3))
+        collect(folder, tmp_path / "out", {**ABOUT, "cell": cell}, sets)
+    made = blocks()["paper-1"](Data(tmp_path / "out")).splitlines()
+    assert made[2] == "| Method | mbpp | humaneval |"
+    assert [x.split(" ")[1] for x in made[4:]] == ["base", "grpo", "bon-mean", "off-policy"]
+
+
 def test_methods_with_several_seeds_are_shown_seed_by_seed(tmp_path):
     sets = ["mbpp", "mbpp-plus", "humaneval", "leetcode", "code-contests"]
     solved = {("base", 0): (), ("mbpp-grpo", 0): ("mbpp",), ("mbpp-grpo", 1): ("mbpp", "leetcode")}
