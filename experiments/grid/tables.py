@@ -2,6 +2,7 @@
 
     --fill docs/results.md ... put each table between its marks, <!-- NAME --> and <!-- end NAME -->
     --unpack DIR               folders for `maxk compare`, `maxk evaluate` and `maxk report` instead
+    --only NAME ...            these tables alone, or with --unpack these results
 
 Means, ranks, stars, intervals and tests are those of `maxk.evaluate`, as in `maxk compare`. A
 method with several seeds counts with its mean over them, problem by problem; tests are between as
@@ -37,7 +38,7 @@ from experiments.grid.pairs import (
     unfinished,
 )
 from experiments.grid.plan import BASE, HERE
-from experiments.grid.results import unpack
+from experiments.grid.results import read_results, unpack
 from experiments.grid.shared import KS, four, halves, means, pools
 from maxk.evaluate import ranked
 from maxk.evaluate.paper import tables as paper_tables
@@ -401,12 +402,15 @@ def fill(text: str, made: dict[str, str]) -> str:
 def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="tables from results")
     parser.add_argument("--results", type=Path, default=HERE / "results")
-    parser.add_argument("--only", nargs="+", help="names of tables")
+    parser.add_argument("--only", nargs="+", help="names of tables, with --unpack of results")
     parser.add_argument("--fill", type=Path, nargs="+", help="pages, such as docs/results.md")
     parser.add_argument("--unpack", type=Path)
     asked = parser.parse_args(given)
     if asked.unpack is not None:
-        for folder in unpack(asked.results, asked.unpack):
+        there = {result.name for result in read_results(asked.results)}
+        if unknown := set(asked.only or ()) - there:
+            parser.error(f"no result {', '.join(sorted(unknown))} in {asked.results}")
+        for folder in unpack(asked.results, asked.unpack, asked.only):
             print(folder)
         return 0
     data = Data(asked.results)

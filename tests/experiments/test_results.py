@@ -642,6 +642,20 @@ def test_one_command_fills_several_pages(tmp_path):
         assert "| grpo |" in text
 
 
+def test_results_are_unpacked_by_name(tmp_path, capsys):
+    solved = {("base", 0): [0, 0], ("mbpp-grpo", 0): [N, 0], ("mbpp-grpo", 1): [N, N]}
+    write_results(tmp_path / "out", tmp_path / "work", solved)
+    given = ["--results", str(tmp_path / "out"), "--unpack", str(tmp_path / "runs"), "--only"]
+    assert main([*given, "base-s0", "mbpp-grpo-s1"]) == 0
+    assert sorted(x.name for x in (tmp_path / "runs").iterdir()) == ["base-s0", "mbpp-grpo-s1"]
+    assert capsys.readouterr().out.split() == [
+        str(tmp_path / "runs" / name / "mbpp") for name in ("base-s0", "mbpp-grpo-s1")
+    ]
+    with pytest.raises(SystemExit):
+        main([*given, "base-s0", "mbpp-gpro-s0"])
+    assert "no result mbpp-gpro-s0" in capsys.readouterr().err
+
+
 def test_reports_of_unpacked_results_say_nothing_of_texts_they_do_not_have(results, tmp_path):
     from maxk.report import Findings, gather
     from maxk.report.page import page
