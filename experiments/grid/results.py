@@ -322,10 +322,17 @@ def pack(folder: Path, file: Path) -> None:
 
 
 def unpack(results: Path, out: Path, names: Iterable[str] | None = None) -> list[Path]:
-    """Results as the folders that `maxk compare` reads: OUT/NAME/SET. Texts are not among them."""
+    """Results as the folders that `maxk compare` reads: OUT/NAME/SET. Texts are not among them.
+
+    names: of these alone; LookupError for one that is not there.
+    """
+    there = {result.name: result for result in read_results(results)}
+    wanted = set(there if names is None else names)
+    if unknown := wanted - there.keys():
+        raise LookupError(f"no result {', '.join(sorted(unknown))} in {results}")
     made = []
-    for result in read_results(results):
-        if names is not None and result.name not in names:
+    for result in there.values():
+        if result.name not in wanted:
             continue
         table = pq.read_table(results / f"{result.name}.parquet").to_pylist()
         for name, about in result.sets.items():

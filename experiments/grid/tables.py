@@ -38,7 +38,7 @@ from experiments.grid.pairs import (
     unfinished,
 )
 from experiments.grid.plan import BASE, HERE
-from experiments.grid.results import read_results, unpack
+from experiments.grid.results import unpack
 from experiments.grid.shared import KS, four, halves, means, pools
 from maxk.evaluate import ranked
 from maxk.evaluate.paper import tables as paper_tables
@@ -407,11 +407,11 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--unpack", type=Path)
     asked = parser.parse_args(given)
     if asked.unpack is not None:
-        there = {result.name for result in read_results(asked.results)}
-        if unknown := set(asked.only or ()) - there:
-            parser.error(f"no result {', '.join(sorted(unknown))} in {asked.results}")
-        for folder in unpack(asked.results, asked.unpack, asked.only):
-            print(folder)
+        try:
+            made = unpack(asked.results, asked.unpack, asked.only)
+        except LookupError as error:
+            parser.error(error.args[0])
+        print(*made, sep="\n")
         return 0
     data = Data(asked.results)
     known = blocks()
