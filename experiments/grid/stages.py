@@ -316,8 +316,11 @@ class Cell:
             self.site.say(f"{self.full_name}: {name}, {seconds:.0f} s {note or ''}")
 
 
-def copy_samples(sampled: Run, run: Run, problems: list[Problem]) -> None:
-    """The samples of the same problems in a run of another set, under its ids."""
+def copy_samples(sampled: Run, run: Run, problems: list[Problem], data: str | None = None) -> None:
+    """The samples of the same problems in a run of another set, under its ids.
+
+    data: of a run with several data sets, the one they are of.
+    """
     import pyarrow as pa
 
     if run.parts("completions"):
@@ -328,7 +331,9 @@ def copy_samples(sampled: Run, run: Run, problems: list[Problem]) -> None:
     rows = [
         {**row, "problem": ids[number(row["problem"])]}
         for row in table.to_pylist()
-        if number(row["problem"]) in ids and row["sample"] < run.config["n"]
+        if number(row["problem"]) in ids
+        and row["sample"] < run.config["n"]
+        and (data is None or row["problem"].startswith(f"{data}/"))
     ]
     for part, first in enumerate(range(0, len(rows), 1024)):
         made = pa.Table.from_pylist(rows[first : first + 1024], table.schema)

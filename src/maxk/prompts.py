@@ -51,6 +51,18 @@ def messages(problem: Problem) -> list[dict[str, str]]:
     return [{"role": "user", "content": text}]
 
 
+def hinted(prompt: list[dict[str, str]], hint: str) -> list[dict[str, str]]:
+    """A prompt with a sentence at its end; as it is if the sentence is empty.
+
+    >>> hinted([{"role": "user", "content": "Double it."}], "Use no library.")[0]["content"]
+    'Double it.\\nUse no library.'
+    """
+    if not hint:
+        return prompt
+    *before, last = prompt
+    return [*before, {**last, "content": f"{last['content']}\n{hint}"}]
+
+
 def _what(entry_point: str) -> str:
     head, _, method = entry_point.rpartition(".")
     return (

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from maxk.prompts import hinted
 from maxk.records import Problem
 from maxk.runs import Run
 from maxk.sample.background import Judge
@@ -47,6 +48,7 @@ def sample(
     n: int,
     settings: Settings,
     *,
+    hints: Sequence[str] = (),
     judging: Judging | None = None,
     progress: Callable[[Progress], None] | None = None,
     note: Mapping[str, Any] | None = None,
@@ -57,8 +59,10 @@ def sample(
 
     With `judging` they are judged as they come, into the table "verdicts", and so are those of
     earlier that were not. Completions are written every `part_rows` or `part_seconds`, and when the
-    run is stopped; calling again goes on from there. progress: called after every completion, and
-    while verdicts are waited for. note: for the run's environment.jsonl, beside the machine.
+    run is stopped; calling again goes on from there. hints: sentences for the end of the prompt, to
+    be taken in turn: sample i has hint i modulo their number, and an empty one leaves the prompt as
+    it is. progress: called after every completion, and while verdicts are waited for. note: for the
+    run's environment.jsonl, beside the machine.
     """
     if n < 1:
         raise ValueError(f"n={n} must be at least 1")
@@ -67,7 +71,7 @@ def sample(
         write_problems(run, problems)
         there = pairs_of(run)
         state = Progress(n * len(problems), len(there))
-        requests = missing(problems, n, there)
+        requests = missing(problems, n, there, hints)
         show = (lambda: progress(state)) if progress is not None else (lambda: None)
         judge = None
         if judging is not None:
@@ -88,13 +92,21 @@ def sample(
     return state
 
 
-def missing(problems: Sequence[Problem], n: int, there: set[tuple[str, int]]) -> list[Request]:
+def missing(
+    problems: Sequence[Problem],
+    n: int,
+    there: set[tuple[str, int]],
+    hints: Sequence[str] = (),
+) -> list[Request]:
     """What is left to sample."""
+    hints = hints or ("",)
     requests = []
     for problem in problems:
-        samples = tuple(i for i in range(n) if (problem.id, i) not in there)
-        if samples:
-            requests.append(Request(problem.id, problem.prompt, samples))
+        for turn, hint in enumerate(hints):
+            numbers = range(turn, n, len(hints))
+            samples = tuple(i for i in numbers if (problem.id, i) not in there)
+            if samples:
+                requests.append(Request(problem.id, hinted(problem.prompt, hint), samples))
     return requests
 
 
