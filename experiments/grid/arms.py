@@ -4,14 +4,12 @@ Temperatures, hints in the prompt and weights on the way back to the base model 
 sampled on validation problems; a plan for 128 samples is made of each model's ways
 (`maxk.evaluate.plan`), and the test sets are sampled by that plan and in no other way.
 
+    python -m experiments.grid.arms judge --follow --data-dir DIR --work DIR &
     python -m experiments.grid.arms sample leetcode-grpo-s1 --model M --data-dir DIR --work DIR
-    python -m experiments.grid.arms judge --follow --data-dir DIR --work DIR
-    python -m experiments.grid.arms plan leetcode-grpo-s1 base-s0 --data-dir DIR --work DIR
+    python -m experiments.grid.arms sample leetcode-grpo-s1 --phase test --model M ...
     python -m experiments.grid.arms collect leetcode-grpo-s1 --work DIR --results DIR
 
-The first samples validation, waits for the plan of its model, which the second writes once all of
-its ways are judged, and samples the test sets by it. The plain way on the test sets is that of the
-cell itself (`run`). `plan` makes one of several models together, for which nothing more is sampled.
+The first writes the plan of a model once all of its ways are judged; the third needs it.
 """
 
 import argparse
@@ -119,7 +117,7 @@ class Site:
 
 
 def sample_ways(site: Site, cell: str, given: argparse.Namespace) -> None:
-    """Validation, and the test sets once there is a plan."""
+    """Validation in all ways, or the test sets by the plan that was made of it."""
     import torch
 
     on_gpu = torch.cuda.is_available()
@@ -130,22 +128,17 @@ def sample_ways(site: Site, cell: str, given: argparse.Namespace) -> None:
     trained = base if cell.startswith(f"{BASE}-s") else site.work / cell / "train" / "model"
     engine = TransformersEngine(options)
     sampler = engine.sampler(trained)
-    for phase in ("validation", "test"):
-        counts = {way.name: site.arms.n for way in site.arms.of(cell)}
-        if phase == "test":
-            wait_for(site.plan_of(cell))
-            counts = Counter(json.loads(site.plan_of(cell).read_text())["order"])
-            counts.pop(PLAIN, None)  # the cell itself has it
-        share, problems = 0.0, site.problems(phase)
-        for way in sorted(site.arms.of(cell), key=lambda way: counts.get(way.name, 0) == 0):
-            if not (n := counts.get(way.name, 0)):
-                continue
-            if way.start != share:
-                sampler.load(between(trained, base, way.start))  # type: ignore[attr-defined]
-                share = way.start
-            sample_way(site, cell, phase, way, n, problems, sampler)
-        if share:
-            sampler.load(weights_of(trained))  # type: ignore[attr-defined]
+    counts = {way.name: site.arms.n for way in site.arms.of(cell)}
+    if given.phase == "test":
+        counts = Counter(json.loads(site.plan_of(cell).read_text())["order"])
+    share, problems = 0.0, site.problems(given.phase)
+    for way in site.arms.of(cell):
+        if not (n := counts.get(way.name, 0)):
+            continue
+        if way.start != share:
+            sampler.load(between(trained, base, way.start))  # type: ignore[attr-defined]
+            share = way.start
+        sample_way(site, cell, given.phase, way, n, problems, sampler)
 
 
 def between(trained: Path | str, base: Path | str, share: float) -> Iterator[tuple[str, Any]]:
@@ -195,11 +188,6 @@ def sample_way(
     print(f"{cell}: {phase} {way.name} x {n}, {seconds:.0f} s, {rate:,.0f} tokens/s", flush=True)
 
 
-def wait_for(file: Path) -> None:
-    while not file.exists():
-        time.sleep(_POLL)
-
-
 # --- judging, and plans --------------------------------------------------------------------------
 
 
@@ -208,26 +196,30 @@ def judge(site: Site, given: argparse.Namespace) -> None:
     judging = Judging(given.judges, site.grid.limits)
     done: set[Path] = set()
     while True:
-        folders = [
+        sampled = [
             path.parent
             for phase in ("validation", "test")
             for path in sorted(site.work.glob(f"*/arms/{phase}/*/sampled.json"))
-            if path.parent not in done
         ]
-        for folder in folders[:1]:
-            run, begun = Run.open(folder), time.monotonic()
-            count = verify_run(run, judging)
-            seconds = time.monotonic() - begun
-            if folder.parent.name == "test":
-                judge_too(site, run, judging)
+        waiting = [folder for folder in sampled if folder not in done]
+        other = [f for f in sampled if f.parent.name == "test" and f / "judged" not in done]
+        begun = time.monotonic()
+        if waiting:
+            folder = waiting[0]
+            count = verify_run(Run.open(folder), judging)
             done.add(folder)
-            print(f"{folder}: {count} judged, {seconds:.0f} s", flush=True)
+            print(f"{folder}: {count} judged, {time.monotonic() - begun:.0f} s", flush=True)
             cell = folder.parents[2].name
             if not site.plan_of(cell).exists() and ready(site, cell):
                 make_plan(site, [cell], site.plan_of(cell))
-        if not folders:
-            if not given.follow:
-                return
+        elif other:  # these take longest
+            folder = other[0]
+            judge_too(site, Run.open(folder), judging)
+            done.add(folder / "judged")
+            print(f"{folder}: judged too, {time.monotonic() - begun:.0f} s", flush=True)
+        elif not given.follow:
+            return
+        else:
             time.sleep(_POLL)
 
 
@@ -238,7 +230,6 @@ def judge_too(site: Site, run: Run, judging: Judging) -> None:
         other = Run.start(run.folder / name, "sample", run.config)
         copy_samples(run, other, site.sets[name], sampled)
         verify_run(other, judging)
-        write_whole(other.folder / "judged", b"")
 
 
 def ready(site: Site, cell: str) -> bool:
@@ -318,6 +309,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="other ways to sample, and plans of them")
     parser.add_argument("action", choices=("sample", "judge", "plan", "collect"))
     parser.add_argument("cells", nargs="*", help="with their seeds, as in leetcode-grpo-s1")
+    parser.add_argument("--phase", choices=("validation", "test"), default="validation")
     parser.add_argument("--work", type=Path, default=Path("out/grid"))
     parser.add_argument("--results", type=Path, default=Path("out/grid-results/arms"))
     parser.add_argument("--data-dir", type=Path, default=Path("data"))
