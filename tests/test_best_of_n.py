@@ -91,8 +91,8 @@ class Prompted(Scripted):
     def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
         for request in (requests := list(requests)):
             (message,) = cast(Any, request.prompt)
-            end = message["content"].removeprefix(problem().prompt[0]["content"])
-            self.ends.update(dict.fromkeys(request.samples, end))
+            end: str = message["content"].removeprefix(problem().prompt[0]["content"])
+            self.ends |= dict.fromkeys(request.samples, end)
         return super().sample(requests, settings)
 
 

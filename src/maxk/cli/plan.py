@@ -49,6 +49,7 @@ class Plan:
         order = plan(list(rows_of(chosen).values()), self.k, self.metric)
         names = [list(chosen)[way] for way in order]
         ks = check_ks(None, self.k)
+        console.print("samples of each way among the first 1, 2, 4 ... of the plan:")
         console.print(counts_table(names, list(chosen), ks))
         shown = self.others(chosen, names) if self.on else chosen
         found = figures(rows_of(shown), order, ks, self.metric)
@@ -140,8 +141,8 @@ def fewest(rows: Sequence[np.ndarray]) -> int:
 
 def counts_table(order: Sequence[str], names: Sequence[str], ks: Sequence[int]) -> Table:
     """How many samples of each way are among the first so many."""
-    table = Table(box=None, title="samples of each way among the first")
-    table.add_column("")
+    table = Table(box=None)
+    table.add_column()
     for k in ks:
         table.add_column(str(k), justify="right")
     for name in names:
