@@ -1,11 +1,15 @@
 """solve: waves, early stop, ties, and what it is judged by."""
 
+import json
 from collections.abc import Iterable, Iterator
+from typing import Any, cast
 
 import pytest
+import tyro
 
 import maxk
 from maxk.best_of_n import solve
+from maxk.cli.solve import Solve
 from maxk.records import Problem, StdinTest
 from maxk.sample import Completion, Request, Settings
 from maxk.verify import Verifier
@@ -75,6 +79,42 @@ def test_with_nothing_but_examples_it_uses_them_and_says_so(verifier):
         assert (solution.judged_by, solution.solved) == ("examples", True)
     with pytest.raises(ValueError, match="double has neither tests nor examples"):
         solve(problem(tests=()), Scripted([RIGHT]), 1, None, verifier)
+
+
+class Prompted(Scripted):
+    """One that keeps the end of the prompt of every sample."""
+
+    def __init__(self, texts: list[str]) -> None:
+        super().__init__(texts)
+        self.ends: dict[int, str] = {}
+
+    def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
+        for request in (requests := list(requests)):
+            (message,) = cast(Any, request.prompt)
+            end: str = message["content"].removeprefix(problem().prompt[0]["content"])
+            self.ends |= dict.fromkeys(request.samples, end)
+        return super().sample(requests, settings)
+
+
+def test_samples_take_the_hints_in_turn_over_all_waves(verifier):
+    hints = ["Use no library.", "", "Mind the edge cases."]
+    sampler = Prompted([HALF] * 20)
+    assert solve(problem(), sampler, 20, None, verifier, hints=hints).samples == 20
+    ends = ["\nUse no library.", "", "\nMind the edge cases."]
+    assert sampler.ends == {i: ends[i % 3] for i in range(20)}
+
+
+def test_the_command_passes_hints_on(tmp_path, monkeypatch, capsys):
+    tests = [{"input": test.input, "output": test.output} for test in TESTS]
+    row = {"id": "double", "statement": "Double it.", "tests": tests}
+    file = tmp_path / "own.jsonl"
+    file.write_text(json.dumps(row) + "\n")
+    sampler = Prompted([RIGHT] * 8)
+    monkeypatch.setattr("maxk.cli.solve.make_with", lambda *_: sampler)
+    given = ["--problem", str(file), "--model", "m", "--hints", "Be brief.", "Be plain."]
+    assert tyro.cli(Solve, args=given).run() == 0
+    assert capsys.readouterr().out.endswith(f"{RIGHT}\n")
+    assert sampler.ends == {i: ["\nBe brief.", "\nBe plain."][i % 2] for i in range(8)}
 
 
 def test_errors_say_what_was_wrong(verifier):

@@ -3,7 +3,7 @@
 import pytest
 
 from maxk.data import load
-from maxk.prompts import messages
+from maxk.prompts import hinted, messages
 from maxk.records import AssertTest, CallTest, Problem, StdinTest
 from maxk.verify import program_of
 
@@ -55,6 +55,15 @@ def test_fences_inside_an_example_do_not_end_its_block():
     test = StdinTest("```\nx\n```", "```")
     text = text_of(Problem("a", "Do it.", (test,), examples=(test,)))
     assert "````\n```\nx\n```\n````" in text
+
+
+def test_a_hint_is_the_last_line_and_an_empty_one_leaves_the_prompt():
+    prompt = Problem("a", "Do it.", ()).prompt
+    (message,) = hinted(prompt, "Use no library.")
+    assert message == {"role": "user", "content": prompt[0]["content"] + "\nUse no library."}
+    assert hinted(prompt, "") == prompt == Problem("a", "Do it.", ()).prompt
+    before = [{"role": "system", "content": "You code."}, *prompt]
+    assert hinted(before, "Be short.")[0] == before[0]
 
 
 @pytest.mark.parametrize("problem", load("starter", "all")[::10], ids=lambda p: p.id)

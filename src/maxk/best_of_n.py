@@ -7,14 +7,15 @@ print(solution.program)
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
 from maxk.evaluate.diversity import normalise
 from maxk.records import Problem, Status, Verdict
-from maxk.sample.base import Request, Sampler, Settings
+from maxk.sample.base import Sampler, Settings
+from maxk.sample.run import requests_of
 from maxk.verify import Verifier, program_for
 
 FIRST_WAVE = 8  # samples; every further wave is as large as all before it
@@ -55,13 +56,15 @@ def solve(
     settings: Settings | None = None,
     verifier: Verifier | None = None,
     progress: Callable[[int, Verdict], None] | None = None,
+    hints: Sequence[str] = (),
 ) -> Solution:
     """The best of up to n programs for a problem.
 
     Samples are drawn in waves and judged by the problem's tests, or by its examples if it has no
     others; it ends with the first program that passes all of them. Of several equally good ones the
     most frequent is taken: first by which tests they pass, then by what they are up to names and
-    layout. progress is called after every wave with the samples so far and the best verdict.
+    layout. progress is called after every wave with the samples so far and the best verdict. hints:
+    sentences for the end of the prompt, which the samples take in turn.
     """
     if n < 1:
         raise ValueError(f"n={n} must be at least 1")
@@ -74,9 +77,9 @@ def solve(
     tried: list[_Tried] = []
     with Verifier() if verifier is None else nullcontext(verifier) as judge:
         for wave in waves(n):
-            request = Request(problem.id, problem.prompt, wave)
+            requests = requests_of(problem, wave, hints)
             programs = []
-            for completion in sampler.sample([request], settings or Settings()):
+            for completion in sampler.sample(requests, settings or Settings()):
                 tokens += completion.tokens or 0
                 drawn += 1
                 program = program_for(problem, completion.text)

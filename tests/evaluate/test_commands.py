@@ -16,7 +16,13 @@ from maxk.evaluate.stored import read_run
 from maxk.runs import Run, RunError
 
 
-def run_of(folder: Path, rewards_PN: np.ndarray, data: str = "mbpp", **changes: Any) -> Path:
+def run_of(
+    folder: Path,
+    rewards_PN: np.ndarray,
+    data: str = "mbpp",
+    cpu_seconds: float = 4.0,
+    **changes: Any,
+) -> Path:
     """A run with these rewards; completions are numbers, samples come in no order."""
     problems, n = rewards_PN.shape
     config: dict[str, Any] = {
@@ -51,9 +57,9 @@ def run_of(folder: Path, rewards_PN: np.ndarray, data: str = "mbpp", **changes: 
             ),
         )
         status = ["passed" if value == 1 else "wrong answer" for value in values]
-        run.write(
-            "verdicts", f"{part:05d}", pa.table({**owner, "reward": values, "status": status})
-        )
+        verdicts = pa.table({**owner, "reward": values, "status": status})
+        about = {"maxk": json.dumps({"limits": {"cpu_seconds": cpu_seconds}})}
+        run.write("verdicts", f"{part:05d}", verdicts.replace_schema_metadata(about))
     return folder
 
 
@@ -175,6 +181,15 @@ def test_other_problems_or_settings_are_refused_with_the_difference(tmp_path):
     assert done.returncode == 1
     assert "only 'base' has 10 (mbpp/50, mbpp/51, mbpp/52, ...)" in done.stderr
     assert "no runs are given" in maxk("compare").stderr
+
+
+def test_other_hints_are_other_settings(tmp_path):
+    base = run_of(tmp_path / "base", rewards(0))
+    asked = run_of(tmp_path / "hints", rewards(1), hints=["Be brief."])
+    done = maxk("compare", base, asked)
+    assert done.returncode == 1
+    assert "hints: nothing there, ['Be brief.'] asked" in done.stderr
+    assert maxk("compare", asked, f"again={asked}", "--k", "1").returncode == 0
 
 
 def test_several_data_sets_are_columns_and_the_paper_stands_beside(tmp_path):

@@ -92,6 +92,10 @@ def test_markdown():
     assert "**61.6 [50.0, 70.0]" in markdown(ODD, percent=True, intervals=True)
 
 
+def test_where_there_is_no_number_there_is_a_dash():
+    assert number(Cell(float("nan"), 0.1, 0.2), intervals=True) == "-"
+
+
 def test_a_zero_that_rounding_made_has_no_sign():
     cell = Cell(value=1e-4, low=-1e-18, high=0.0004)
     assert number(cell, intervals=True) == "0.000 [0.000, 0.000]"

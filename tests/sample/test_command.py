@@ -96,6 +96,21 @@ def test_batch_size_workers_and_verifying_do_not_make_another_run(model, tmp_pat
         maxk_sample(model, tmp_path / "run", "--seed", "1")
 
 
+def test_hints_are_part_of_the_run_if_there_are_any(model, tmp_path):
+    """A run of before there were hints goes on, and is not taken for one with them."""
+    plain = maxk_sample(model, tmp_path / "plain", "--no-verify")
+    assert "hints" not in plain.config
+    hints = ["--hints", "Use no library.", ""]
+    run = maxk_sample(model, tmp_path / "run", "--no-verify", *hints)
+    assert run.config["hints"] == hints[1:]
+    for one, two in zip(rows(plain), rows(run), strict=True):
+        assert (one["logprob"] == two["logprob"]) == (one["sample"] == 1)  # the empty hint's
+    with pytest.raises(RunError, match=r"hints: \['Use no library.', ''\] there, nothing asked"):
+        maxk_sample(model, tmp_path / "run", "--no-verify")
+    with pytest.raises(RunError, match="hints: nothing there"):
+        maxk_sample(model, tmp_path / "plain", "--no-verify", *hints)
+
+
 def test_the_back_end_gets_what_engine_says_and_the_run_notes_it(model, tmp_path):
     run = maxk_sample(model, tmp_path / "run", "--no-verify", "--engine", "dtype=bfloat16")
     text = (run.folder / "environment.jsonl").read_text()

@@ -1,5 +1,6 @@
 """`sample`: a run's folder filled, stopped, gone on with, judged, shared between machines."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -10,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -129,6 +131,49 @@ def test_a_stopped_run_goes_on_where_it_stopped(tmp_path):
     done = Fixed()
     sample(problems(), done, run, 8, SETTINGS)
     assert done.asked == []
+
+
+class Prompted(Fixed):
+    """Completions that say which prompt they are of."""
+
+    def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
+        requests = list(requests)
+        asked = {(r.problem, i): cast(Any, r.prompt)[-1] for r in requests for i in r.samples}
+        for one in super().sample(requests, settings):
+            yield dataclasses.replace(one, text=asked[one.problem, one.sample]["content"])
+
+
+HINTS = ["Use no library.", "", "Mind the edge cases."]
+
+
+def hint_of(row: dict) -> str:
+    """What the prompt of a completion ends with, after that of its problem."""
+    (problem,) = [each for each in problems() if each.id == row["problem"]]
+    return row["completion"].removeprefix(problem.prompt[0]["content"]).removeprefix("\n")
+
+
+def test_each_sample_has_its_hint_by_its_number(tmp_path):
+    run = start(tmp_path / "run")
+    sample(problems(), Prompted(), run, 8, SETTINGS, hints=HINTS)
+    found = rows(run)
+    assert [hint_of(row) for row in found] == [HINTS[row["sample"] % 3] for row in found]
+    assert len(found) == 40
+    plain = start(tmp_path / "plain")
+    sample(problems(), Prompted(), plain, 8, SETTINGS)
+    assert {hint_of(row) for row in rows(plain)} == {""}
+
+
+def test_a_stopped_run_goes_on_with_the_same_hints(tmp_path):
+    run, whole = start(tmp_path / "run"), start(tmp_path / "whole")
+    for stop_after in (19, 4, None):  # in the middle of a problem and of a hint
+        sampler = Prompted(stop_after=stop_after)
+        with contextlib.suppress(KeyboardInterrupt):
+            sample(problems(), sampler, run, 8, SETTINGS, hints=HINTS, part_rows=7)
+    sample(problems(), Prompted(), whole, 8, SETTINGS, hints=HINTS)
+    assert rows(run) == rows(whole)
+    # More samples later: the numbers go on, and so do the hints.
+    sample(problems(), Prompted(), run, 11, SETTINGS, hints=HINTS)
+    assert [hint_of(row) for row in rows(run)] == [HINTS[i % 3] for i in range(11)] * 5
 
 
 def test_an_interrupt_at_any_moment_loses_and_doubles_nothing(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from maxk.cli.console import console
 from maxk.cli.data import Data
 from maxk.cli.evaluate import Compare, Evaluate, Foresee
 from maxk.cli.keep import Keep, Mix
+from maxk.cli.plan import Plan
 from maxk.cli.report import Report
 from maxk.cli.sample import Runs, Sample
 from maxk.cli.solve import Solve
@@ -25,6 +26,7 @@ Command = (
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
     | Annotated[Compare, tyro.conf.subcommand("compare")]
     | Annotated[Foresee, tyro.conf.subcommand("curve")]
+    | Annotated[Plan, tyro.conf.subcommand("plan")]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Solve, tyro.conf.subcommand("solve")]
     | Annotated[Verify, tyro.conf.subcommand("verify")]

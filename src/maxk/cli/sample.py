@@ -67,6 +67,8 @@ class Sample:
     seed: int = 0
     chat: bool = True
     """put the prompt into the model's chat template"""
+    hints: tuple[str, ...] = ()
+    """sentences for the end of the prompt, which the samples of a problem take in turn"""
     batch: int | None = None
     """completions at a time; default: what suits the back end"""
     processes: int = 1
@@ -99,6 +101,7 @@ class Sample:
             judging = Judging(workers, self.limits, self.allow_unsafe)
             state = sample(
                 *(problems, sampler, run, self.n, settings),
+                hints=self.hints,
                 judging=judging if self.verify else None,
                 progress=shown.update,
                 note={"engine": options, "processes": self.processes},
@@ -139,6 +142,7 @@ class Sample:
                 **({"options": options} if options else {}),
             },
             "settings": dataclasses.asdict(settings),
+            **({"hints": self.hints} if self.hints else {}),
         }
 
 

@@ -40,6 +40,8 @@ class Solve:
     top_p: float = 1.0
     max_tokens: int = 512
     seed: int = 0
+    hints: tuple[str, ...] = ()
+    """sentences for the end of the prompt, which the programs take in turn"""
     out: Path | None = None
     """write the program here"""
     allow_unsafe: bool = False
@@ -53,7 +55,7 @@ class Solve:
             named_values(self.engine, "--engine"), self.model, backend, self.base_url
         )
         with Verifier(allow_unsafe=self.allow_unsafe) as verifier:
-            solution = solve(problem, sampler, self.n, settings, verifier, self.report)
+            solution = solve(problem, sampler, self.n, settings, verifier, self.report, self.hints)
         self.show(solution)
         if self.out is None:
             print(solution.program)

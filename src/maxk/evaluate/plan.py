@@ -7,6 +7,7 @@ that one order serves whoever stops early.
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -28,19 +29,14 @@ def plan(
     >>> plan([[[1.0, 1.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 1.0]]], k=2)  # each solves one of two
     [0, 1]
     """
-    arms = _arms(ways, metric, threshold)
-    k = check_k(k, sum(arm.n for arm in arms))
+    drawn = _Drawn(ways, metric, threshold)
     order: list[int] = []
-    for _ in range(k):
-        best, most = -1, -np.inf
-        for i, arm in enumerate(arms):
-            if arm.taken == arm.n:
-                continue
-            others = [other.below_PL for other in arms if other is not arm]
-            value = _worth(arms[0], [*others, arm.one_more()])
-            if value > most + 1e-12:
-                best, most = i, value
-        arms[best].take()
+    for _ in range(check_k(k, sum(drawn.sizes))):
+        best, least = -1, np.inf
+        for way, size in enumerate(drawn.sizes):
+            if drawn.taken[way] < size and (missed := drawn.missed(way)) < least - 1e-12:
+                best, least = way, missed
+        drawn.take(best)
         order.append(best)
     return order
 
@@ -61,46 +57,80 @@ def planned(
     >>> planned(ways, order=[1, 0, 0], ks=[1, 2, 3])
     array([[0.5 , 0.75, 1.  ]])
     """
-    arms = _arms(ways, metric, threshold)
+    drawn = _Drawn(ways, metric, threshold)
+    if len(order) == 0:
+        raise ValueError("order is empty; pass the way of one sample or more, as `plan` gives it")
     for way, count in Counter(order).items():
-        if not 0 <= way < len(arms):
-            raise ValueError(f"order has {way}; there are ways 0 to {len(arms) - 1}")
-        if count > arms[way].n:
+        if not 0 <= way < len(ways):
+            raise ValueError(f"order has {way}; there are ways 0 to {len(ways) - 1}")
+        if count > drawn.sizes[way]:
             raise ValueError(
                 f"order asks way {way} for {count} samples of a problem and ways[{way}] has "
-                f"{arms[way].n}; sample more, or make a shorter plan"
+                f"{drawn.sizes[way]}; sample more, or make a shorter plan"
             )
     ks = check_ks(ks, len(order))
-    out_PK = np.empty((len(arms[0].below_PL), len(ks)))
+    out_PK = np.empty((len(drawn.below_PL), len(ks)))
     for k, way in enumerate(order, start=1):
-        arms[way].take()
+        drawn.take(way)
         for column in np.flatnonzero(np.equal(ks, k)):
-            out_PK[:, column] = _best(arms[0], [arm.below_PL for arm in arms])
+            out_PK[:, column] = drawn.best()
     return out_PK
 
 
-class _Arm:
-    """A way to sample, of which some samples were taken.
+def as_many_of(ways: Sequence[Rewards], order: Sequence[int], n: int) -> list[list[Any]]:
+    """The first samples of each way, n in all and shared as the order shares them.
+
+    For a test beside n samples of one way: with more in all, estimates are less often near 0 and 1,
+    which the signed-rank test takes for a difference (docs/evaluation.md). No way has fewer than
+    the order asks for if n is not below its length.
+
+    >>> as_many_of([[[1, 2, 3, 4]], [[5, 6, 7, 8]]], order=[1, 0, 1, 1], n=4)
+    [[[1]], [[5, 6, 7]]]
+    """
+    asked = Counter(order)
+    shares = [max(-(-n * asked[way] // len(order)), 1) for way in range(len(ways))]
+    return [[row[:share] for row in way] for way, share in zip(ways, shares, strict=True)]
+
+
+class _Drawn:
+    """Samples drawn of each way, and the chances that all of them stay below a reward.
 
     P: problems; L: different rewards of a problem over all ways, ascending, the last repeated.
     """
 
-    def __init__(self, count_PL: np.ndarray, n: int, steps_PL: np.ndarray) -> None:
-        self.count_PL, self.n, self.steps_PL = count_PL, n, steps_PL
-        self.taken = 0
-        self.below_PL = np.ones(count_PL.shape)  # chance that no sample taken is above a reward
+    def __init__(self, ways: Sequence[Rewards], metric: Metric, threshold: float) -> None:
+        tables = _tables(ways, metric, threshold)
+        levels = [np.unique(row) for row in np.concatenate(tables, axis=1)]
+        longest = max(map(len, levels))
+        levels_PL = np.stack([np.pad(row, (0, longest - len(row)), "edge") for row in levels])
+        self.lowest_P, self.steps_PL = levels_PL[:, 0], np.diff(levels_PL)
+        # None is above the highest, so that nothing is lost with it.
+        self.counts = [_not_above(table, levels_PL[:, :-1]) for table in tables]
+        self.sizes = [table.shape[1] for table in tables]
+        self.taken = [0] * len(tables)
+        self.below_PL = np.ones_like(self.steps_PL)  # chance that none drawn is above a reward
 
-    def one_more(self) -> np.ndarray:
-        """The chances after one more sample: without replacement."""
-        left = np.maximum(self.count_PL - self.taken, 0) / (self.n - self.taken)
-        return self.below_PL * left
+    def best(self) -> np.ndarray:
+        """The expected best of every problem: each step there is, with the chance to get there."""
+        return self.lowest_P + (self.steps_PL * (1.0 - self.below_PL)).sum(axis=1)
 
-    def take(self) -> None:
-        self.below_PL = self.one_more()
-        self.taken += 1
+    def missed(self, way: int) -> float:
+        """How far the mean best is below the highest reward, with one more sample of a way."""
+        total = np.vdot(self.steps_PL * self.below_PL, self._left(way))
+        return float(total) / len(self.below_PL)
+
+    def take(self, way: int) -> None:
+        self.below_PL *= self._left(way)
+        self.taken[way] += 1
+
+    def _left(self, way: int) -> np.ndarray:
+        """The chances that the next sample of a way is not above either: without replacement."""
+        taken = self.taken[way]
+        return np.maximum(self.counts[way] - taken, 0) / (self.sizes[way] - taken)
 
 
-def _arms(ways: Sequence[Rewards], metric: Metric, threshold: float) -> list[_Arm]:
+def _tables(ways: Sequence[Rewards], metric: Metric, threshold: float) -> list[np.ndarray]:
+    """The rewards of each way, [problems, samples]."""
     check_metric(metric)
     if len(ways) == 0:
         raise ValueError("ways is empty; pass the rewards of one or more")
@@ -115,31 +145,10 @@ def _arms(ways: Sequence[Rewards], metric: Metric, threshold: float) -> list[_Ar
             )
         rewards_PN = parts[0].rewards
         tables.append((rewards_PN >= threshold).astype(float) if metric == "pass" else rewards_PN)
-    levels = [np.unique(row) for row in np.concatenate(tables, axis=1)]
-    longest = max(map(len, levels))
-    levels_PL = np.stack([np.pad(row, (0, longest - len(row)), "edge") for row in levels])
-    # The best is the lowest reward, and each step above it with the chance to get there.
-    steps_PL = np.diff(levels_PL, prepend=0.0)
-    return [
-        _Arm(
-            np.stack(
-                [
-                    np.searchsorted(np.sort(row), each, side="right")
-                    for row, each in zip(table, levels_PL, strict=True)
-                ]
-            ),
-            table.shape[1],
-            steps_PL,
-        )
-        for table in tables
-    ]
+    return tables
 
 
-def _best(arm: _Arm, below: Sequence[np.ndarray]) -> np.ndarray:
-    """The expected best of every problem, of samples whose chances to stay below these are."""
-    most_PL = np.prod(below, axis=0)
-    return arm.steps_PL[:, 0] + (arm.steps_PL[:, 1:] * (1.0 - most_PL[:, :-1])).sum(axis=1)
-
-
-def _worth(arm: _Arm, below: Sequence[np.ndarray]) -> float:
-    return float(_best(arm, below).mean())
+def _not_above(rewards_PN: np.ndarray, levels_PL: np.ndarray) -> np.ndarray:
+    """How many samples of a problem are not above a reward."""
+    rows = zip(np.sort(rewards_PN), levels_PL, strict=True)
+    return np.stack([np.searchsorted(row, levels, side="right") for row, levels in rows])

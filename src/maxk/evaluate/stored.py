@@ -1,7 +1,8 @@
 """What a sampling run holds, as evaluation takes it."""
 
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ class Stored:
     statuses: Counter[str]  # of completions
     entropies: np.ndarray  # mean token entropy of completions; empty where not known
     tokens: int
+    judged: dict[str, Any]  # how; empty where the verdicts do not say
 
     @property
     def rows(self) -> list[np.ndarray]:
@@ -69,6 +71,7 @@ def read_run(folder: str | Path, verdicts: str = "verdicts", name: str | None = 
         statuses=Counter(table["status"].to_pylist()),
         entropies=entropies,
         tokens=sum(x or 0 for x in extra["tokens"].to_pylist()),
+        judged=json.loads((table.schema.metadata or {}).get(b"maxk", b"{}")),
     )
 
 
@@ -89,16 +92,30 @@ def unique_programs(folder: str | Path) -> float:
 
 def refuse_other_settings(runs: Sequence[Stored]) -> None:
     """ValueError with the difference, unless runs were sampled alike from the same problems."""
-    first = _asked(runs[0])
+    _refuse(runs, lambda run: {**_data(run), **way_of(run)})
+
+
+def refuse_other_problems(runs: Sequence[Stored]) -> None:
+    """ValueError with the difference, unless runs are on the same problems and judged alike."""
+    _refuse(runs, lambda run: {**_data(run), "judged": run.judged})
+
+
+def way_of(run: Stored) -> dict[str, Any]:
+    """How a run was sampled, but for the model. The seed makes no other way."""
+    settings = {key: value for key, value in run.config["settings"].items() if key != "seed"}
+    hints = run.config.get("hints")
+    return {"settings": settings, **({"hints": hints} if hints else {})}
+
+
+def _data(run: Stored) -> dict[str, Any]:
+    """Of what; where the files lay and how many machines worked does not matter."""
+    return {"data": {key: value for key, value in run.config["data"].items() if key != "source"}}
+
+
+def _refuse(runs: Sequence[Stored], asked: Callable[[Stored], dict[str, Any]]) -> None:
+    first = asked(runs[0])
     for run in runs[1:]:
-        rows = differences(first, _asked(run))
+        rows = differences(first, asked(run))
         if rows:
             shown = "\n  ".join(rows)
             raise ValueError(f"{runs[0].name} and {run.name} are not comparable:\n  {shown}")
-
-
-def _asked(run: Stored) -> dict[str, Any]:
-    """What has to be the same. Where the files lay and how many machines worked does not."""
-    data = {key: value for key, value in run.config["data"].items() if key != "source"}
-    settings = {key: value for key, value in run.config["settings"].items() if key != "seed"}
-    return {"data": data, "settings": settings}

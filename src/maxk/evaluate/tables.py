@@ -10,6 +10,7 @@ all bold, and then nothing is underlined or starred.
 
 import csv as csv_writer
 import io
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -123,11 +124,13 @@ def _mark(values_PM: np.ndarray, low_M: np.ndarray, high_M: np.ndarray) -> list[
 
 
 def number(cell: Cell, percent: bool = False, intervals: bool = False) -> str:
-    """0.616, or 61.6 in percent; with intervals, 0.616 [0.571, 0.660]."""
+    """0.616, or 61.6 in percent; with intervals, 0.616 [0.571, 0.660]. A dash for no number."""
 
     def one(x: float) -> str:
         return f"{100 * x:z.1f}" if percent else f"{x:z.3f}"  # z: no minus before a 0
 
+    if math.isnan(cell.value):
+        return "-"
     if not intervals or cell.low is None or cell.high is None:
         return one(cell.value)
     return f"{one(cell.value)} [{one(cell.low)}, {one(cell.high)}]"

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,15 +99,32 @@ def missing(
     hints: Sequence[str] = (),
 ) -> list[Request]:
     """What is left to sample."""
+    return [
+        request
+        for problem in problems
+        for request in requests_of(
+            problem, [i for i in range(n) if (problem.id, i) not in there], hints
+        )
+    ]
+
+
+def requests_of(
+    problem: Problem, samples: Iterable[int], hints: Sequence[str] = ()
+) -> list[Request]:
+    """A request for each hint that samples have: sample i has hint i modulo their number.
+
+    >>> [r.samples for r in requests_of(Problem("a", "Double it.", ()), [3, 4, 5, 6], ["A", "B"])]
+    [(4, 6), (3, 5)]
+    """
     hints = hints or ("",)
-    requests = []
-    for problem in problems:
-        for turn, hint in enumerate(hints):
-            numbers = range(turn, n, len(hints))
-            samples = tuple(i for i in numbers if (problem.id, i) not in there)
-            if samples:
-                requests.append(Request(problem.id, hinted(problem.prompt, hint), samples))
-    return requests
+    turns: dict[int, list[int]] = {turn: [] for turn in range(len(hints))}
+    for i in samples:
+        turns[i % len(hints)].append(i)
+    return [
+        Request(problem.id, hinted(problem.prompt, hints[turn]), tuple(own))
+        for turn, own in turns.items()
+        if own
+    ]
 
 
 class _Parts:

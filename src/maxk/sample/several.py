@@ -55,7 +55,7 @@ class Several:
             self._answer(end, "ready")
 
     def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
-        """Every sample of every request; those of one problem come from one process."""
+        """Every sample of every request; those of one request come from one process."""
         shares: list[list[Request]] = [[] for _ in self.ends]
         for i, request in enumerate(requests):
             shares[i % len(shares)].append(request)
