@@ -1,13 +1,17 @@
 """Methods against each other on the same problems: over all sets, seed by seed, and the goal."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from experiments.grid.data import Data, pipes, with_interval
 from experiments.grid.make_cells import LAST, METHODS
 from experiments.grid.plan import BASE
-from experiments.grid.shared import KS, with_parts
+from experiments.grid.planned import ROW as PLAN
+from experiments.grid.planned import by_plan, order_of, ways_of
+from experiments.grid.shared import KS, spread_of, with_parts
 from maxk.evaluate import Difference, differences
 from maxk.evaluate.tables import SIGNIFICANT
 
@@ -19,8 +23,6 @@ OURS = (
     *(name for name in LAST if "-kept-" in name or "-of-" in name),  # made of weights of several
 )
 FINAL = "-final"  # the tag of the last comparison
-# One model for few samples and one for many, as validation has it: (from which k on, which).
-BY_N = {"grpo-of-3, from k = 32 on kept-30": ((1, "grpo-of-3"), (32, "grpo-of-3-kept-30"))}
 # With the three trainings it is made of, four models that share the samples.
 FOURTH = "grpo-of-3-kept-30"
 
@@ -162,13 +164,40 @@ def against(data: Data, cell: str, other: str, sets: Sequence[str]) -> list[str 
     return [with_interval(gap) for gap in differences(first, second)]
 
 
+@dataclass(frozen=True)
+class Together:
+    """What several models give together, by seed: [problems, ks]."""
+
+    cell: str  # whose seeds they are
+    full: dict[int, np.ndarray]  # of all samples there are
+    fair: dict[int, np.ndarray]  # of as many in all as one model has, to test by
+
+
+def together(data: Data, tag: str, name: str, ks: Sequence[int]) -> dict[str, Together]:
+    """The group that shares, and the plan; of the last comparison alone."""
+    if tag != FINAL:
+        return {}
+    cell, order = f"leetcode-{FOURTH}{tag}", order_of(data)[: ks[-1]]
+    groups = with_parts(data, cell, [name], ks[-1])
+    ways = ways_of(data, "leetcode", tag, [name], ks[-1]) if order else {}
+    made = {}
+    for row, found, of in (
+        (f"its three and {FOURTH} share", groups, spread_of),
+        (PLAN, ways, partial(by_plan, order)),
+    ):
+        full = {seed: of(each, ks) for seed, each in found.items()}
+        fair = {seed: of(each, ks, len(each[-1][0])) for seed, each in found.items()}
+        if found:
+            made[row] = Together(cell, full, fair)
+    return made
+
+
 def by_as_many(
     data: Data, own: str, other: str, name: str, k: int, shared: dict[int, np.ndarray]
 ) -> Difference:
     """max@k of two cells by as many seeds of each.
 
-    shared: by seed what the first has with those it is made of, the last column at k, if that is
-    what is asked for.
+    shared: by seed what several give together, the last column at k, if that is what is asked for.
     """
     mine, theirs = data.as_many(own, other, name, k, sorted(shared) or None)
     second_P1 = data.scores(other, name, [k], "max", theirs)
@@ -189,23 +218,21 @@ def goal(data: Data, kind: str = "mbpp", tag: str = "") -> str:
     for name in SETS:
         cells = {m: cell for m, cell in methods(kind, tag).items() if data.has(cell, name)}
         theirs = [m for m in cells if m not in (*OURS, "base")]
-        ours = {m: ((1, m),) for m in OURS if m in cells}
-        ours |= {m: parts for m, parts in BY_N.items() if all(part in cells for _, part in parts)}
+        ours = [m for m in OURS if m in cells]
         if not theirs or not ours or "base" not in cells:
             continue
         ks = [k for k in KS if all(data.has(cell, name, k) for cell in cells.values())]
         found = {m: data.scores(cell, name, ks, "max") for m, cell in cells.items()}
         best = max(theirs, key=lambda m: found[m][:, -1].mean())
-        row = f"its three and {FOURTH} share"
-        shared = with_parts(data, cells[FOURTH], [name], ks) if FOURTH in cells else {}
-        if shared:
-            found[row] = np.mean(list(shared.values()), axis=0)
-            ours[row], cells[row] = ((1, row),), cells[FOURTH]
-        for method, parts in ours.items():
-            at = [next(m for start, m in reversed(parts) if k >= start) for k in ks]
-            own_PK = np.column_stack([found[m][:, i] for i, m in enumerate(at)])
-            pair = (cells[at[-1]], cells[best])
-            fair = by_as_many(data, *pair, name, ks[-1], shared if method == row else {})
+        groups = together(data, tag, name, ks)
+        for method in (*ours, *groups):
+            fair_PK: dict[int, np.ndarray] = {}
+            if group := groups.get(method):
+                fair_PK, own_PK = group.fair, np.mean(list(group.full.values()), axis=0)
+                pair = (group.cell, cells[best])
+            else:
+                own_PK, pair = found[method], (cells[method], cells[best])
+            fair = by_as_many(data, *pair, name, ks[-1], fair_PK)
             (all_,) = differences(own_PK[:, -1:], found[best][:, -1:])
             above = fair.p < SIGNIFICANT and fair.value > 0 and all_.low > 0
             over_base_K = (own_PK - found["base"]).mean(0)

@@ -104,25 +104,30 @@ def said(seeds: Sequence[int]) -> str:
     return f"{', '.join(map(str, seeds[:-1]))} and {seeds[-1]}"
 
 
-def with_parts(
-    data: Data, cell: str, sets: Sequence[str], ks: Sequence[int]
-) -> dict[int, np.ndarray]:
-    """By seed [problems, ks]: a mean of trainings and those it is made of share the samples.
+def with_parts(data: Data, cell: str, sets: Sequence[str], k: int) -> dict[int, list[list]]:
+    """By seed the rewards of the trainings that a mean is made of, and of the mean, the last.
 
-    cell: of the mean, with its tag; seeds whose trainings are not all measured are left out.
+    cell: of the mean, with its tag; seeds whose trainings are not all measured with k samples are
+    left out.
     """
     if not (results := data.cells.get(cell)):
         return {}
     tag = results[0].about["tag"]
     own = cell.removesuffix(tag)
     name, count = made_of(own)
-    whole = rewards_of(data, sets, tag, max(ks))
+    whole = rewards_of(data, sets, tag, k)
     parts, found = whole.get(name, {}), {}
     for seed, rewards in whole[own].items():
         group = [parts[seed + i] for i in range(count) if seed + i in parts]
         if len(group) == count:
-            found[seed] = spread([*group, rewards], ks)
+            found[seed] = [*group, rewards]
     return found
+
+
+def spread_of(group: Sequence[list], ks: Sequence[int], n: int | None = None) -> np.ndarray:
+    """max@k of models that share the samples: of all there are, or the first, n in all."""
+    size = None if n is None else -(-n // len(group))
+    return spread([[row[:size] for row in rewards] for rewards in group], ks)
 
 
 def pools(data: Data, sets: Sequence[str]) -> str:
@@ -154,9 +159,9 @@ def members(group: str) -> list[tuple[str, int]]:
 
 def four(data: Data, cell: str, sets: Sequence[str], others: dict[str, str]) -> str:
     """A mean and its parts that share, over all problems of the sets, and over other cells."""
-    found = with_parts(data, cell, sets, KS)
     lines: list[list[str]] = []
-    for seed, scores_PK in found.items():
+    for seed, group in with_parts(data, cell, sets, max(KS)).items():
+        scores_PK = spread_of(group, KS)
         lines.append([f"seed {seed}", *(f"{x:.3f}" for x in scores_PK.mean(0))])
         for row, other in others.items():
             seeds = data.on_all(other, sets, max(KS))

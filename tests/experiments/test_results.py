@@ -13,6 +13,7 @@ import pytest
 from experiments.grid.data import Data
 from experiments.grid.pairs import OURS, against
 from experiments.grid.plan import costs_of, read_grid
+from experiments.grid.planned import by_plan, order_of, ways_of
 from experiments.grid.results import (
     ENOUGH,
     Result,
@@ -22,7 +23,7 @@ from experiments.grid.results import (
     read_results,
     unpack,
 )
-from experiments.grid.shared import with_parts
+from experiments.grid.shared import spread_of, with_parts
 from experiments.grid.tables import blocks, fill, main
 from maxk.evaluate.stored import read_run
 from maxk.records import CallTest, Problem, Status, StdinTest, TestResult, Verdict
@@ -473,30 +474,59 @@ def test_both_readings_of_the_kl_term_are_side_by_side(tmp_path):
     assert [value.strip("*<u>")[:5] for _, value in rows] == ["0.000", "0.500", "1.000"]
 
 
-def test_one_model_for_few_samples_and_another_for_many(tmp_path):
-    """The one solves two of four problems always, the other all of them, one time in 32."""
-    always, never, rarely = [1.0] * 64, [0.0] * 64, [1.0, 1.0] + [0.0] * 62
+def write_plan(tmp_path: Path) -> Data:
+    """Of four problems the trainings solve the first, their mean the second, and what is moved back
+    the last two, half of the time."""
+    part = np.tile([1.0, 0.0], 64)
     solved = {
-        "base": [never, never, always, always],
-        "leetcode-grpo": [always, never, never, never],
-        "leetcode-grpo-of-3": [always, always, never, never],
-        "leetcode-grpo-of-3-kept-30": [rarely] * 4,
+        "grpo": [np.ones(128), *np.zeros((3, 128))],
+        "grpo-of-3": [np.zeros(128), np.ones(128), *np.zeros((2, 128))],
+        "grpo-of-3-kept-30": [*np.zeros((2, 128)), part, part],
     }
+    base = ("base-final-s1", "base", 1, "-final", list(np.zeros((4, 128))))
+    cells: list[tuple[str, str, int, str, list]] = [base]
     for cell, rewards in solved.items():
-        folder = tmp_path / "work" / f"{cell}-final-s3"
-        write_set(folder, "mbpp", np.array(rewards))
-        about = {**ABOUT, "cell": cell, "seed": 3, "tag": "-final"}
-        collect(folder, tmp_path / "out", about, ["mbpp"])
-    made = blocks()["final-goal"](Data(tmp_path / "out"))
-    rows = {
-        cells[1]: cells for line in made.splitlines() if (cells := line.strip("| ").split(" | "))
-    }
-    assert rows["grpo-of-3"][7:] == ["none", "+0.250"]
-    assert rows["grpo-of-3-kept-30"][7:] == ["1, 2, 4, 8, 16", f"{1 / 32 - 0.25:+.3f}"]
-    both = rows["grpo-of-3, from k = 32 on kept-30"]
-    assert both[7:] == ["none", "+0.250"]
-    assert both[2:4] == ["grpo", "64"]
-    assert both[4].startswith("+0.750 (")
+        for kind, first, tag in (("choose", 1, ""), ("leetcode", 3, "-final")):
+            for seed in range(first, first + (3 if cell == "grpo" else 1)):
+                name = f"{kind}-{cell}{tag}-s{seed}"
+                cells.append((name, f"{kind}-{cell}", seed, tag, rewards))
+    for name, cell, seed, tag, rewards in cells:
+        chosen = ["mbpp-train", "mbpp-validation", "validation"]
+        sets = chosen if name.startswith("choose") else ["mbpp"]
+        for each in sets:
+            write_set(tmp_path / "work" / name, each, np.array(rewards))
+        about = {**ABOUT, "cell": cell, "seed": seed, "tag": tag}
+        collect(tmp_path / "work" / name, tmp_path / "out", about, sets)
+    return Data(tmp_path / "out")
+
+
+def test_a_plan_is_chosen_on_validation_and_taken_to_the_test_sets(tmp_path):
+    """After one sample of each the last two problems are all that is left, and half as often."""
+    data = write_plan(tmp_path)
+    order = order_of(data)
+    assert sorted(order[:3]) == [0, 1, 2]
+    assert len(order) == 128
+    goal = blocks()["final-goal"](data).splitlines()
+    (line,) = (x for x in goal if "a plan of" in x)
+    parts = [part.strip() for part in line.strip("|").split("|")]
+    assert parts[:4] == ["mbpp", "a plan of grpo-of-3, its three and kept-30", "grpo", "128"]
+    assert parts[4].startswith("+0.750 (")  # all four, where GRPO solves one
+    assert parts[5].startswith("+0.750 (")
+    assert parts[7] == "none"
+    made = blocks()["final-plan"](data).splitlines()
+    counts = {cells[0]: cells[1:] for x in made if len(cells := x.strip("| ").split(" | ")) == 9}
+    kept = [order[:k].count(2) for k in (1, 2, 4, 8, 16, 32, 64, 128)]
+    assert counts["grpo-of-3-kept-30"] == [str(count) for count in kept]
+    assert counts["mbpp"][-1] == counts["validation, by the plan"][-1] == "1.000"
+    assert counts["... over grpo"][-1].startswith("+0.750 (")
+
+
+def test_trainings_give_their_samples_in_turn(tmp_path):
+    """So that the first of them, which tests are of, are of all three."""
+    (ways,) = ways_of(write_plan(tmp_path), "leetcode", "-final", ["mbpp"], 128).values()
+    assert [len(way[0]) for way in ways] == [384, 128, 128]
+    fair = by_plan([0, 1, 2] * 10, ways, [30], n=30)
+    np.testing.assert_allclose(fair, [[1.0]] * 4)
 
 
 def test_three_trainings_and_their_mean_share_the_samples(tmp_path):
@@ -510,9 +540,10 @@ def test_three_trainings_and_their_mean_share_the_samples(tmp_path):
         about = {**ABOUT, "cell": cell, "tag": "-final", "seed": int(seed)}
         collect(folder, tmp_path / "out", about, ["mbpp"])
     data = Data(tmp_path / "out")
-    found = with_parts(data, "leetcode-grpo-of-3-kept-30-final", ["mbpp"], [1, 2, 4])
+    found = with_parts(data, "leetcode-grpo-of-3-kept-30-final", ["mbpp"], 4)
     assert list(found) == [3]  # seed 6 is a mean of three that are not there
-    np.testing.assert_allclose(found[3], [[0.25, 0.5, 1.0]] * 4)
+    np.testing.assert_allclose(spread_of(found[3], [1, 2, 4]), [[0.25, 0.5, 1.0]] * 4)
+    np.testing.assert_allclose(spread_of(found[3], [4], n=4), [[1.0]] * 4)
     goal = blocks()["final-goal"](data).splitlines()
     (line,) = (x for x in goal if "share" in x)
     parts = [part.strip() for part in line.strip("|").split("|")]

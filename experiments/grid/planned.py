@@ -1,0 +1,86 @@
+"""A plan of a mean of trainings, what it is made of, and the same moved back.
+
+Chosen on validation by `maxk.evaluate.plan`, and taken to the test sets of the last comparison,
+where all trainings are others.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from experiments.grid.data import Data, pipes, with_interval
+from experiments.grid.shared import KS, rewards_of, with_parts
+from maxk.evaluate import differences, plan, planned, scores
+from maxk.evaluate.plan import as_many_of
+
+WAYS = ("one of its three trainings, at random", "grpo-of-3", "grpo-of-3-kept-30")
+ROW = "a plan of grpo-of-3, its three and kept-30"
+VALIDATION = ("mbpp-train", "mbpp-validation", "validation")
+
+
+def ways_of(data: Data, kind: str, tag: str, sets: Sequence[str], k: int) -> dict[int, list[list]]:
+    """By seed the rewards of each of the ways, over the problems of all sets.
+
+    The trainings are one way: the plan is to learn how many samples they get, and not which of
+    those that validation has was lucky.
+    """
+    mean, back = (f"{kind}-{name}" for name in WAYS[1:])
+    moved = rewards_of(data, sets, tag, k).get(back, {})
+    return {
+        seed: [in_turn(trainings), mixed, moved[seed]]
+        for seed, (*trainings, mixed) in with_parts(data, f"{mean}{tag}", sets, k).items()
+        if seed in moved
+    }
+
+
+def in_turn(trainings: Sequence[list]) -> list[list[float]]:
+    """Their samples of each problem, one of each training after the other.
+
+    >>> in_turn([[[1, 2]], [[3, 4]]])
+    [[1, 3, 2, 4]]
+    """
+    rows = zip(*trainings, strict=True)
+    return [[x for several in zip(*row, strict=True) for x in several] for row in rows]
+
+
+def order_of(data: Data) -> list[int]:
+    """The plan for max(KS) samples; none if validation is not there."""
+    for ways in ways_of(data, "choose", "", VALIDATION, max(KS)).values():
+        return plan(ways, max(KS))
+    return []
+
+
+def by_plan(
+    order: Sequence[int], ways: Sequence[list], ks: Sequence[int], n: int | None = None
+) -> np.ndarray:
+    """max@k by the plan: of all samples there are, or the first, n in all."""
+    return planned(ways if n is None else as_many_of(ways, order, n), order, ks)
+
+
+def tables(data: Data, sets: Sequence[str], others: dict[str, str], tag: str) -> str:
+    """The plan, its max@k on validation, and on the test sets over other cells."""
+    if not (order := order_of(data)):
+        return ""
+    counts = [[way, *(order[:k].count(i) for k in KS)] for i, way in enumerate(WAYS)]
+    parts = [pipes(["samples among the first", *map(str, KS)], counts)]
+    lines: list[list[str]] = []
+    for each in ways_of(data, "choose", "", VALIDATION, max(KS)).values():
+        lines.append(["validation, by the plan", *row_of(by_plan(order, each, KS))])
+        for way, rewards in zip(WAYS, each, strict=True):
+            lines.append([f"... {way}", *row_of(scores(rewards, KS))])
+    for names in (sets, *([name] for name in sets)):
+        for own_PK in (
+            by_plan(order, each, KS)
+            for each in ways_of(data, "leetcode", tag, names, max(KS)).values()
+        ):
+            lines.append([", ".join(names), *row_of(own_PK)])
+            for row, cell in others.items():
+                if seeds := data.on_all(cell, names, max(KS)):
+                    found = [data.scores(cell, name, KS, "max", seeds) for name in names]
+                    gaps = differences(own_PK, np.concatenate(found))
+                    lines.append([f"... over {row}", *map(with_interval, gaps)])
+    return "\n\n".join([*parts, pipes(["", *(f"max@{k}" for k in KS)], lines)])
+
+
+def row_of(scores_PK: np.ndarray) -> list[str]:
+    return [f"{x:.3f}" for x in scores_PK.mean(0)]
