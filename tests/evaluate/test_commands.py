@@ -192,6 +192,13 @@ def test_other_hints_are_other_settings(tmp_path):
     assert maxk("compare", asked, f"again={asked}", "--k", "1").returncode == 0
 
 
+def test_verdicts_under_other_limits_are_no_comparison(tmp_path):
+    base = run_of(tmp_path / "base", rewards(0))
+    done = maxk("compare", base, run_of(tmp_path / "hasty", rewards(1), cpu_seconds=1.0))
+    assert done.returncode == 1
+    assert "judged.limits.cpu_seconds: 4.0 there, 1.0 asked" in done.stderr
+
+
 def test_several_data_sets_are_columns_and_the_paper_stands_beside(tmp_path):
     given = []
     for data in ("mbpp", "humaneval"):

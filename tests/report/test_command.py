@@ -72,6 +72,19 @@ def test_the_card_says_when_runs_have_other_numbers_of_samples(runs, tmp_path):
     assert "more raises max@1 by 0.500" in text  # of the first four; of all six it would be 0.583
 
 
+def test_hints_are_said_of_the_runs_that_had_them(tmp_path):
+    hints = ["Be brief.", "Use no library."]
+    both = [
+        sampled(tmp_path / name, rows, hints=hints)
+        for name, rows in (("base", BEFORE), ("ours", AFTER))
+    ]
+    assert "at temperature 1.0, top-p 1.0 with 2 hints in turn, up to" in card(
+        Findings(gather(both))
+    )
+    maxk(*both, "--out", tmp_path / "report.html")
+    assert "top-p 1.0, 2 hints in turn" in (tmp_path / "report.html").read_text()
+
+
 def test_names_are_escaped_in_the_card(runs):
     found = Findings(gather([f"a|*b*={runs[0]}", runs[1]]))
     assert r"| a\|\*b\* |" in card(found)

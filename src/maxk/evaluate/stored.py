@@ -91,13 +91,13 @@ def unique_programs(folder: str | Path) -> float:
 
 
 def refuse_other_settings(runs: Sequence[Stored]) -> None:
-    """ValueError with the difference, unless runs were sampled alike from the same problems."""
+    """ValueError with the difference, unless runs were sampled and judged alike on one data set."""
     _refuse(runs, lambda run: {**_data(run), **way_of(run)})
 
 
 def refuse_other_problems(runs: Sequence[Stored]) -> None:
     """ValueError with the difference, unless runs are on the same problems and judged alike."""
-    _refuse(runs, lambda run: {**_data(run), "judged": run.judged})
+    _refuse(runs, _data)
 
 
 def way_of(run: Stored) -> dict[str, Any]:
@@ -108,8 +108,9 @@ def way_of(run: Stored) -> dict[str, Any]:
 
 
 def _data(run: Stored) -> dict[str, Any]:
-    """Of what; where the files lay and how many machines worked does not matter."""
-    return {"data": {key: value for key, value in run.config["data"].items() if key != "source"}}
+    """Of what, and how it was judged; where the files lay does not matter, nor who worked."""
+    data = {key: value for key, value in run.config["data"].items() if key != "source"}
+    return {"data": data, "judged": run.judged}
 
 
 def _refuse(runs: Sequence[Stored], asked: Callable[[Stored], dict[str, Any]]) -> None:

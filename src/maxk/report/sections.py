@@ -87,9 +87,10 @@ def about_run(run: RunData) -> str:
         start = f"training, {method.get('name', '')}{k}, from {model.get('name', '')}"
         return f"{start}, step {step}, {state}"
     data, settings = config["data"], config["settings"]
+    hints = f", {len(config['hints'])} hints in turn" if config.get("hints") else ""
     return (
         f"{config['model']}, {data['name']} {data.get('split', '')}, n = {config['n']}, "
-        f"temperature {settings['temperature']}, top-p {settings['top_p']}"
+        f"temperature {settings['temperature']}, top-p {settings['top_p']}{hints}"
     )
 
 

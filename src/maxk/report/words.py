@@ -105,9 +105,11 @@ def _settings(runs: Sequence[RunData]) -> str:
         f"{counts[0]} samples each" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} samples"
     )
     paired = "" if len(counts) == 1 else ", with as many samples of each run"
+    hints = run.config.get("hints")  # compared runs have the same
+    hinted = f" with {len(hints)} hints in turn" if hints else ""
     return (
         f"{len(run.samples)} problems of {_markdown(data['name'])}{split}, {samples} "
-        f"at temperature {settings['temperature']}, top-p {settings['top_p']}, up to "
+        f"at temperature {settings['temperature']}, top-p {settings['top_p']}{hinted}, up to "
         f"{settings['max_tokens']} tokens; programs judged by unit tests in a sandbox. Estimates "
         "are unbiased in the number of samples; intervals are 95 % bootstraps over problems, "
         f"differences paired by problem{paired}. Made with maxk ([arXiv 2510.23393]"
