@@ -1,15 +1,36 @@
 """Other ways to sample from the models of the grid, and in which order to take them.
 
-Temperatures, hints in the prompt and weights on the way back to the base model (arms.toml) are
-sampled on validation problems; a plan for 128 samples is made of each model's ways
-(`maxk.evaluate.plan`), and the test sets are sampled by that plan and in no other way.
+A way is a temperature, with or without hints in the prompt, and weights on the way back to the base
+model (arms.toml). arms.sh takes all these steps; each goes on from its files.
 
-    python -m experiments.grid.arms judge --follow --data-dir DIR --work DIR &
     python -m experiments.grid.arms sample leetcode-grpo-s1 --model M --data-dir DIR --work DIR
+    python -m experiments.grid.arms judge --data-dir DIR --work DIR
     python -m experiments.grid.arms sample leetcode-grpo-s1 --phase test --model M ...
+    python -m experiments.grid.arms judge --data-dir DIR --work DIR
     python -m experiments.grid.arms collect leetcode-grpo-s1 --work DIR --results DIR
 
-The first writes the plan of a model once all of its ways are judged; the third needs it.
+1. Samples validation problems in all ways: WORK/CELL/arms/validation/WAY. The model is that of
+   WORK/CELL/train, or of `base` the one it began as.
+2. Judges them. Once all ways of a model are judged, a plan for 128 samples is made of them
+   (`maxk.evaluate.plan`): WORK/CELL/arms/plan.json.
+3. Samples the test sets by that plan and in no other way: WORK/CELL/arms/test/WAY.
+4. Judges these, and last the samples of MBPP by the tests of MBPP+, in a folder of that name there.
+5. Writes what is judged so far:
+
+    CELL.json      the training's id, machines, settings, hints, ways; the plan, with what it is
+                   worth on the problems it was chosen by, for 1, 2, 4 ... samples; seconds and
+                   tokens of each way's last start
+    CELL.parquet   a row per phase, way, set and problem, with lists over the samples
+
+      phase        string         "validation" or "test"
+      way          string         name in arms.toml
+      set          string
+      problem      string         id
+      reward       list<double>   the fraction of tests passed
+      tokens       list<int16>    of the completion, the end token counted
+      stopped      list<bool>     it ended by itself
+
+Sample i of a way with hints has hint i modulo their number.
 """
 
 import argparse
@@ -17,30 +38,31 @@ import json
 import sys
 import time
 import tomllib
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from experiments.grid.engines import TransformersEngine, weights_of
 from experiments.grid.plan import BASE, HERE, read_grid
-from experiments.grid.results import all_sampled, rows_of, whole
-from experiments.grid.run import SHARED, number
+from experiments.grid.results import lines, rows_of, whole, without_places
 from experiments.grid.sets import Sets, load_set
-from experiments.grid.stages import copy_samples
 from maxk.evaluate import plan, planned
 from maxk.pocket import resolve
 from maxk.records import Problem
-from maxk.runs import Run, environment, write_whole
-from maxk.sample import Judging, Progress, sample, verify_run
+from maxk.runs import Run, write_whole
+from maxk.sample import Judging, Sampler, sample, verify_run
 
-PLAIN = "plain"
-_POLL = 2.0  # seconds
+# torch is imported where it is needed: who judges or collects does without.
+if TYPE_CHECKING:
+    import torch
+
+PHASES = ("validation", "test")
 ROWS = pa.schema(
     [
         *((name, pa.string()) for name in ("phase", "way", "set", "problem")),
@@ -49,6 +71,7 @@ ROWS = pa.schema(
         ("stopped", pa.list_(pa.bool_())),
     ]
 )
+_POLL = 2.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -73,7 +96,7 @@ class Arms:
 
     def of(self, cell: str) -> list[Way]:
         """The ways of a model; the base model has no way back."""
-        base = cell.startswith(f"{BASE}-s")
+        base = is_base(cell)
         return [way for way in self.ways.values() if not (base and way.start)]
 
 
@@ -83,14 +106,17 @@ def read_arms(file: Path = HERE / "arms.toml") -> Arms:
     return Arms(**given)
 
 
+def is_base(cell: str) -> bool:
+    return cell.rpartition("-s")[0] == BASE
+
+
 class Site:
-    """Folders, problems and settings that all of it shares."""
+    """Folders and settings that all steps share."""
 
     def __init__(self, given: argparse.Namespace) -> None:
         self.arms, grid = read_arms(given.arms), read_grid(given.grid)
         self.grid = grid if given.limit is None else grid.limited(given.limit)
         self.work, self.data = given.work, given.data_dir
-        self.sets = Sets(self.grid, self.data, self.work)
 
     def folder(self, cell: str, phase: str, way: str) -> Path:
         return self.work / cell / "arms" / phase / way
@@ -98,19 +124,27 @@ class Site:
     def plan_of(self, cell: str) -> Path:
         return self.work / cell / "arms" / "plan.json"
 
-    def problems(self, phase: str) -> list[Problem]:
-        """Those of all sets that are sampled, set by set."""
+    def problems(self, phase: str) -> dict[str, list[Problem]]:
+        """Those that are sampled, by set."""
+        every = self.arms.validation
         if phase == "test":
-            return [
-                problem
-                for name in self.arms.test["sets"]
-                for problem in load_set(self.grid.sets[name], self.data)
-            ]
-        return [
-            problem
-            for name, every in self.arms.validation.items()
-            for problem in load_set(self.grid.sets[name], self.data)[::every]
-        ]
+            every = dict.fromkeys(self.arms.test["sets"], 1)
+        return {
+            name: load_set(self.grid.sets[name], self.data)[::step] for name, step in every.items()
+        }
+
+    def counts(self, cell: str, phase: str) -> dict[str, int]:
+        """Samples of a problem in each way.
+
+        Hints are taken in turn, and the plan's estimates are of any choice among all of them. So a
+        way with hints has each equally often, and a few samples more than were planned.
+        """
+        ways = self.arms.of(cell)
+        if phase == "validation":
+            return {way.name: self.arms.n for way in ways}
+        asked = Counter(json.loads(self.plan_of(cell).read_text())["order"])
+        turns = {way.name: len(self.arms.hints) if way.hints else 1 for way in ways}
+        return {name: -(-asked[name] // turn) * turn for name, turn in turns.items() if asked[name]}
 
 
 # --- sampling ------------------------------------------------------------------------------------
@@ -118,35 +152,47 @@ class Site:
 
 def sample_ways(site: Site, cell: str, given: argparse.Namespace) -> None:
     """Validation in all ways, or the test sets by the plan that was made of it."""
+    counts = site.counts(cell, given.phase)
+    ways = [
+        way
+        for way in site.arms.of(cell)
+        if way.name in counts and not sampled(site.folder(cell, given.phase, way.name))
+    ]
+    if not ways:
+        return
     import torch
+
+    from experiments.grid.run import SHARED, number
+    from maxk.keeping import folder_of
+    from maxk.sample.transformers_ import TransformersSampler
 
     on_gpu = torch.cuda.is_available()
     if on_gpu and given.beside:
         torch.cuda.set_per_process_memory_fraction(SHARED / (1 + given.beside))
     options = (site.grid.own if on_gpu else {}) | {k: number(v) for k, v in given.engine_option}
-    base = resolve(given.model)
-    trained = base if cell.startswith(f"{BASE}-s") else site.work / cell / "train" / "model"
-    engine = TransformersEngine(options)
-    sampler = engine.sampler(trained)
-    counts = {way.name: site.arms.n for way in site.arms.of(cell)}
-    if given.phase == "test":
-        counts = Counter(json.loads(site.plan_of(cell).read_text())["order"])
+    base = folder_of(resolve(given.model))
+    trained = base if is_base(cell) else site.work / cell / "train" / "model"
+    sampler = TransformersSampler(str(trained), **options)
     share, problems = 0.0, site.problems(given.phase)
-    for way in site.arms.of(cell):
-        if not (n := counts.get(way.name, 0)):
-            continue
+    for way in ways:
         if way.start != share:
-            sampler.load(between(trained, base, way.start))  # type: ignore[attr-defined]
+            sampler.load(between(trained, base, way.start))
             share = way.start
-        sample_way(site, cell, given.phase, way, n, problems, sampler)
+        sample_way(site, cell, given.phase, way, counts[way.name], problems, sampler)
 
 
-def between(trained: Path | str, base: Path | str, share: float) -> Iterator[tuple[str, Any]]:
-    """The weights on the way back to the base model."""
-    start = dict(weights_of(base))
-    for name, weight in weights_of(trained):
-        moved = weight.float()
-        yield name, moved + share * (start[name].float() - moved)
+def sampled(folder: Path) -> bool:
+    """Whether a way is sampled to its end, and nobody holds its run."""
+    return (folder / "sampled.json").exists()
+
+
+def between(trained: Path, base: Path, share: float) -> "Iterator[tuple[str, torch.Tensor]]":
+    """The weights on the way back to the base model, as `maxk.keeping.mix` writes them."""
+    from maxk.keeping import moved, weights_of
+
+    others = [(base, weights_of(base), share)]
+    for name, source in weights_of(trained).items():
+        yield name, moved(name, source.get_tensor(name), others)
 
 
 def sample_way(
@@ -155,36 +201,30 @@ def sample_way(
     phase: str,
     way: Way,
     n: int,
-    problems: Sequence[Problem],
-    sampler: Any,
+    problems: dict[str, list[Problem]],
+    sampler: Sampler,
 ) -> None:
-    arms = site.arms
-    # Every way has random streams of its own: samples of two are to be independent.
-    seed = int(cell.rpartition("-s")[2]) * 100 + list(arms.ways).index(way.name) + 1
+    """One way, of all sets."""
+    # Every way of every model has random streams of its own: samples of two are to be independent.
+    seed = zlib.crc32(f"{cell} {way.name}".encode())
     settings = replace(site.grid.settings, temperature=way.temperature, seed=seed)
+    hints = site.arms.hints if way.hints else []
     config = {
         "model": cell,
         "way": asdict(way),
         "n": n,
-        "data": {"phase": phase},
+        "data": {"phase": phase, "sets": {name: len(each) for name, each in problems.items()}},
         "settings": asdict(settings),
-        "hints": arms.hints if way.hints else [],
+        "hints": hints,
     }
     run = Run.start(site.folder(cell, phase, way.name), "sample", config)
-    if run.parts("problems") and all_sampled(run):
-        return
-    begun, last = time.monotonic(), Progress(0)
-
-    def progress(state: Progress) -> None:
-        nonlocal last
-        last = state
-
-    hints = arms.hints if way.hints else ()
-    sample(problems, sampler, run, n, settings, hints=hints, progress=progress)
+    begun = time.monotonic()
+    every = [problem for each in problems.values() for problem in each]
+    state = sample(every, sampler, run, n, settings, hints=hints)
     seconds = time.monotonic() - begun
-    note = {"seconds": round(seconds, 2), "new": last.new, "tokens": last.tokens}
+    note = {"n": n, "seconds": round(seconds, 2), "new": state.new, "tokens": state.tokens}
     write_whole(run.folder / "sampled.json", json.dumps(note).encode())
-    rate = last.tokens / seconds
+    rate = state.tokens / seconds
     print(f"{cell}: {phase} {way.name} x {n}, {seconds:.0f} s, {rate:,.0f} tokens/s", flush=True)
 
 
@@ -192,132 +232,142 @@ def sample_way(
 
 
 def judge(site: Site, given: argparse.Namespace) -> None:
-    """Judge what is sampled, validation first, and write the plan of each model that is ready."""
+    """Judge what is sampled, and write the plan of each model that is ready."""
     judging = Judging(given.judges, site.grid.limits)
-    done: set[Path] = set()
+    done: set[tuple[Path, str]] = set()
     while True:
-        sampled = [
-            path.parent
-            for phase in ("validation", "test")
-            for path in sorted(site.work.glob(f"*/arms/{phase}/*/sampled.json"))
-        ]
-        waiting = [folder for folder in sampled if folder not in done]
-        other = [f for f in sampled if f.parent.name == "test" and f / "judged" not in done]
-        begun = time.monotonic()
+        last = not given.follow or (given.until is not None and given.until.exists())
+        waiting = [each for each in to_judge(site) if each not in done]
         if waiting:
-            folder = waiting[0]
-            count = verify_run(Run.open(folder), judging)
-            done.add(folder)
-            print(f"{folder}: {count} judged, {time.monotonic() - begun:.0f} s", flush=True)
-            cell = folder.parents[2].name
-            if not site.plan_of(cell).exists() and ready(site, cell):
-                make_plan(site, [cell], site.plan_of(cell))
-        elif other:  # these take longest
-            folder = other[0]
-            judge_too(site, Run.open(folder), judging)
-            done.add(folder / "judged")
-            print(f"{folder}: judged too, {time.monotonic() - begun:.0f} s", flush=True)
-        elif not given.follow:
+            folder, other = waiting[0]
+            judge_way(site, folder, other, judging)
+            done.add(waiting[0])
+        elif last:
             return
         else:
             time.sleep(_POLL)
 
 
-def judge_too(site: Site, run: Run, judging: Judging) -> None:
-    """The samples of a set by the tests of another, beside the run."""
-    site.sets.ask()
-    for name, sampled in site.arms.test["judged_too"].items():
-        other = Run.start(run.folder / name, "sample", run.config)
-        copy_samples(run, other, site.sets[name], sampled)
-        verify_run(other, judging)
+def to_judge(site: Site) -> list[tuple[Path, str]]:
+    """What is sampled, with the set whose tests judge it if that is another.
+
+    First what a plan waits for; last the other sets, which take longest.
+    """
+    first, then = (
+        [path.parent for path in sorted(site.work.glob(f"*/arms/{phase}/*/sampled.json"))]
+        for phase in PHASES
+    )
+    others = [(folder, name) for name in site.arms.test["judged_too"] for folder in then]
+    return [*((folder, "") for folder in (*first, *then)), *others]
+
+
+def judge_way(site: Site, folder: Path, other: str, judging: Judging) -> None:
+    """Judge what has no verdict yet; make the plan if this was the last way of a model."""
+    begun, run = time.monotonic(), Run.open(folder)
+    count = verify_run(judged_too(site, run, other) if other else run, judging)
+    cell, name = folder.parents[2].name, f"{folder.parent.name} {folder.name} {other}".strip()
+    print(f"{cell}: {name}, {count} judged, {time.monotonic() - begun:.0f} s", flush=True)
+    if not site.plan_of(cell).exists() and ready(site, cell):
+        make_plan(site, cell)
+
+
+def judged_too(site: Site, run: Run, name: str) -> Run:
+    """The samples of a set, to be judged by the tests of another: a run within the run."""
+    from experiments.grid.stages import copy_samples
+
+    sets = Sets(site.grid, site.data, site.work)
+    sets.ask()
+    data = {"phase": "test", "sets": {name: len(sets[name])}}
+    made = Run.start(run.folder / name, "sample", run.config | {"data": data})
+    copy_samples(run, made, sets[name], site.arms.test["judged_too"][name])
+    return made
 
 
 def ready(site: Site, cell: str) -> bool:
+    """Whether all ways are judged on validation."""
     folders = [site.folder(cell, "validation", way.name) for way in site.arms.of(cell)]
-    return all((f / "sampled.json").exists() and whole(Run.open(f)) for f in folders)
+    return all(sampled(folder) and whole(Run.open(folder)) for folder in folders)
 
 
-def make_plan(site: Site, cells: Sequence[str], out: Path) -> None:
+def make_plan(site: Site, cell: str) -> None:
     """From the rewards on validation."""
-    names, ways = [], []
-    for cell in cells:
-        for way in site.arms.of(cell):
-            names.append(way.name if len(cells) == 1 else f"{cell} {way.name}")
-            run = Run.open(site.folder(cell, "validation", way.name))
-            ways.append([row["reward"] for row in rows_of(run, "")])
-    k = min(site.arms.test["k"], len(ways) * site.arms.n)
-    order = plan(ways, k)
-    curve = planned(ways, order).mean(axis=0)
-    made = {"cells": list(cells), "order": [names[way] for way in order]}
-    made["validation"] = [round(float(x), 4) for x in curve]
-    write_whole(out, json.dumps(made).encode())
-    print(f"{', '.join(cells)}: {dict(Counter(made['order']))}", flush=True)
-    print(f"  {made['validation']}", flush=True)
+    names = [way.name for way in site.arms.of(cell)]
+    runs = [Run.open(site.folder(cell, "validation", name)) for name in names]
+    ways = [[row["reward"] for row in rows_of(run, "")] for run in runs]
+    order = plan(ways, min(site.arms.test["k"], len(ways) * site.arms.n))
+    curve = [round(float(x), 4) for x in planned(ways, order).mean(axis=0)]
+    made = {"order": [names[way] for way in order], "validation": curve}
+    write_whole(site.plan_of(cell), json.dumps(made).encode())
+    print(f"{cell}: {dict(Counter(made['order']))}\n  {curve}", flush=True)
 
 
 # --- results -------------------------------------------------------------------------------------
 
 
 def collect(site: Site, cell: str, results: Path) -> None:
-    """NAME.parquet: a row per phase, way, set and problem, with lists over samples; NAME.json."""
-    found: list[dict[str, Any]] = []
-    stages: dict[str, Any] = {}
-    for phase in ("validation", "test"):
-        set_of = sets_of(site, phase)
-        for way in site.arms.of(cell):
-            folder = site.folder(cell, phase, way.name)
-            for name in ("", *(site.arms.test["judged_too"] if phase == "test" else ())):
-                if not (folder / name / "config.toml").exists() or not whole(
-                    run := Run.open(folder / name)
-                ):
-                    continue
-                rows = rows_of(run, name)
-                keys = ("problem", "reward", "tokens", "stopped")
-                found += [
-                    {"phase": phase, "way": way.name, "set": name or set_of[row["problem"]]}
-                    | {key: row[key] for key in keys}
-                    for row in rows
-                ]
-            if (folder / "sampled.json").exists():
-                stages[f"{phase} {way.name}"] = json.loads((folder / "sampled.json").read_text())
-    results.mkdir(parents=True, exist_ok=True)
-    table = pa.Table.from_pylist(found, ROWS)
-    pq.write_table(table, results / f"{cell}.parquet", compression="zstd", compression_level=19)
-    plan_file = site.plan_of(cell)
+    """Write both files of a cell, as far as it is; not over one with more rows."""
+    rows: list[dict[str, Any]] = []
+    notes: dict[str, Any] = {}
+    machines: dict[str, Any] = {}  # each once
+    ways = [(phase, way.name) for phase in PHASES for way in site.arms.of(cell)]
+    for phase, way in ways:
+        folder = site.folder(cell, phase, way)
+        if not sampled(folder):
+            continue
+        notes[f"{phase} {way}"] = json.loads((folder / "sampled.json").read_text())
+        for line in lines(folder / "environment.jsonl"):
+            machines.setdefault(json.dumps(line | {"time": None}), line)
+        for path in (folder, *(folder / name for name in site.arms.test["judged_too"])):
+            if (path / "config.toml").exists() and whole(run := Run.open(path)):
+                rows += [{"phase": phase, "way": way} | row for row in rows_by_set(run)]
+    identity, order = site.work / cell / "id", site.plan_of(cell)
     about = {
         "cell": cell,
+        "id": identity.read_text() if identity.exists() else None,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "environment": environment(),
+        "environment": without_places(list(machines.values())),
         "settings": asdict(site.grid.settings),
         "limits": asdict(site.grid.limits),
         "hints": site.arms.hints,
         "ways": {way.name: asdict(way) for way in site.arms.of(cell)},
-        "plan": json.loads(plan_file.read_text()) if plan_file.exists() else None,
-        "stages": stages,
+        "plan": json.loads(order.read_text()) if order.exists() else None,
+        "sampled": notes,
     }
+    results.mkdir(parents=True, exist_ok=True)
+    file, unfinished = results / f"{cell}.parquet", results / f".{cell}.parquet"
+    if file.exists() and pq.read_metadata(file).num_rows > len(rows):
+        print(f"{cell}: {file} has more than the {len(rows)} rows there are", flush=True)
+        return
+    table = pa.Table.from_pylist(rows, ROWS)
+    pq.write_table(table, unfinished, compression="zstd", compression_level=19)
+    unfinished.replace(file)
     write_whole(results / f"{cell}.json", (json.dumps(about) + "\n").encode())
-    print(f"{cell}: {len(found)} rows", flush=True)
+    print(f"{cell}: {len(rows)} rows", flush=True)
 
 
-def sets_of(site: Site, phase: str) -> dict[str, str]:
-    """The set of each problem."""
-    names = site.arms.test["sets"] if phase == "test" else list(site.arms.validation)
-    return {p.id: name for name in names for p in load_set(site.grid.sets[name], site.data)}
+def rows_by_set(run: Run) -> list[dict[str, Any]]:
+    """The rows of a run that has several sets, one after the other."""
+    sets = [name for name, size in run.config["data"]["sets"].items() for _ in range(size)]
+    keys = ("problem", "reward", "tokens", "stopped")
+    return [
+        {"set": name, **{key: row[key] for key in keys}}
+        for name, row in zip(sets, rows_of(run, ""), strict=True)
+    ]
 
 
 def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="other ways to sample, and plans of them")
-    parser.add_argument("action", choices=("sample", "judge", "plan", "collect"))
+    parser.add_argument("action", choices=("sample", "judge", "collect"))
     parser.add_argument("cells", nargs="*", help="with their seeds, as in leetcode-grpo-s1")
-    parser.add_argument("--phase", choices=("validation", "test"), default="validation")
+    parser.add_argument("--phase", choices=PHASES, default="validation", help="what to sample")
     parser.add_argument("--work", type=Path, default=Path("out/grid"))
     parser.add_argument("--results", type=Path, default=Path("out/grid-results/arms"))
     parser.add_argument("--data-dir", type=Path, default=Path("data"))
-    parser.add_argument("--model", default=read_grid().model)
-    parser.add_argument("--judges", type=int)
-    parser.add_argument("--follow", action="store_true", help="wait for more to be sampled")
+    parser.add_argument("--model", default=read_grid().model, help="folder of the base model")
+    parser.add_argument("--judges", type=int, help="programs at once; default: 2 per core")
+    parser.add_argument("--follow", action="store_true", help="judge what is sampled meanwhile")
+    parser.add_argument("--until", type=Path, help="follow until this file is there")
     parser.add_argument("--limit", type=int, help="the first so many problems of each set")
-    parser.add_argument("--out", type=Path, help="of plan")
     parser.add_argument("--engine-option", nargs=2, action="append", default=[], metavar="X")
     parser.add_argument("--beside", type=int, default=0, help="others on this GPU")
     parser.add_argument("--grid", type=Path, default=HERE / "grid.toml", help=argparse.SUPPRESS)
@@ -326,14 +376,11 @@ def main(given: Sequence[str] | None = None) -> int:
     site = Site(asked)
     if asked.action == "judge":
         judge(site, asked)
-    elif asked.action == "plan":
-        make_plan(site, asked.cells, asked.out or site.work / "plan.json")
-    else:
-        for cell in asked.cells:
-            if asked.action == "sample":
-                sample_ways(site, cell, asked)
-            else:
-                collect(site, cell, asked.results)
+    for cell in asked.cells:
+        if asked.action == "sample":
+            sample_ways(site, cell, asked)
+        elif asked.action == "collect":
+            collect(site, cell, asked.results)
     return 0
 
 

@@ -66,12 +66,12 @@ def write_data(folder: Path) -> Path:
     return folder
 
 
-def write_grid(file: Path) -> Path:
-    """grid.toml for it: fewer and shorter samples of fewer sets."""
+def write_grid(file: Path, **more: int) -> Path:
+    """grid.toml for it: fewer and shorter samples of fewer sets. more: sets, with their sizes."""
     whole = tomllib.loads((Path("experiments/grid") / "grid.toml").read_text())
     whole |= {"n": 4, "entropy_samples": 2}
     whole["settings"]["max_tokens"] = 12
-    sizes = {"mbpp": 3, "mbpp-plus": 2, "humaneval": 2}
+    sizes = {"mbpp": 3, "mbpp-plus": 2, "humaneval": 2, **more}
     whole["sets"] = {k: {**v, "problems": sizes[k]} for k, v in whole["sets"].items() if k in sizes}
     whole["plans"] = {plan: list(sizes) for plan in whole["plans"]}
     whole["cost"] = {"start": 1, "batch": 0.1, "update": 0.1, "begin": 1, "judging": 1}
