@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from maxk.report import Findings, gather
+from maxk.report.sections import about_run
 from maxk.report.words import card
 from tests.report.runs import sampled, trained
 
@@ -78,11 +79,9 @@ def test_hints_are_said_of_the_runs_that_had_them(tmp_path):
         sampled(tmp_path / name, rows, hints=hints)
         for name, rows in (("base", BEFORE), ("ours", AFTER))
     ]
-    assert "at temperature 1.0, top-p 1.0 with 2 hints in turn, up to" in card(
-        Findings(gather(both))
-    )
-    maxk(*both, "--out", tmp_path / "report.html")
-    assert "top-p 1.0, 2 hints in turn" in (tmp_path / "report.html").read_text()
+    found = gather(both)
+    assert "at temperature 1.0, top-p 1.0 with 2 hints in turn, up to" in card(Findings(found))
+    assert about_run(found.runs[0]).endswith("top-p 1.0, 2 hints in turn")
 
 
 def test_names_are_escaped_in_the_card(runs):
