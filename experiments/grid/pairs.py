@@ -173,13 +173,11 @@ class Together:
     fair: dict[int, np.ndarray]  # of as many in all as one model has, to test by
 
 
-def together(data: Data, tag: str, name: str, ks: Sequence[int]) -> dict[str, Together]:
-    """The group that shares, and the plan; of the last comparison alone."""
-    if tag != FINAL:
-        return {}
-    cell, order = f"leetcode-{FOURTH}{tag}", order_of(data)[: ks[-1]]
+def together(data: Data, name: str, ks: Sequence[int], order: Sequence[int]) -> dict[str, Together]:
+    """The group that shares, and the plan, of the last comparison."""
+    cell, order = f"leetcode-{FOURTH}{FINAL}", order[: ks[-1]]
     groups = with_parts(data, cell, [name], ks[-1])
-    ways = ways_of(data, "leetcode", tag, [name], ks[-1]) if order else {}
+    ways = ways_of(data, "leetcode", FINAL, [name], ks[-1]) if order else {}
     made = {}
     for row, found, of in (
         (f"its three and {FOURTH} share", groups, spread_of),
@@ -214,7 +212,7 @@ def goal(data: Data, kind: str = "mbpp", tag: str = "") -> str:
     Which is best is said by all its seeds, and p by as many seeds of each. A star needs more than
     that: the interval of the difference with all seeds has to be above zero too.
     """
-    lines = []
+    lines, order = [], order_of(data) if tag == FINAL else []
     for name in SETS:
         cells = {m: cell for m, cell in methods(kind, tag).items() if data.has(cell, name)}
         theirs = [m for m in cells if m not in (*OURS, "base")]
@@ -224,7 +222,7 @@ def goal(data: Data, kind: str = "mbpp", tag: str = "") -> str:
         ks = [k for k in KS if all(data.has(cell, name, k) for cell in cells.values())]
         found = {m: data.scores(cell, name, ks, "max") for m, cell in cells.items()}
         best = max(theirs, key=lambda m: found[m][:, -1].mean())
-        groups = together(data, tag, name, ks)
+        groups = together(data, name, ks, order) if tag == FINAL else {}
         for method in (*ours, *groups):
             fair_PK: dict[int, np.ndarray] = {}
             if group := groups.get(method):

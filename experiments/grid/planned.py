@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from experiments.grid.data import Data, pipes, with_interval
-from experiments.grid.shared import KS, rewards_of, with_parts
+from experiments.grid.shared import KS, rewards_by_seed, with_parts
 from maxk.evaluate import differences, plan, planned, scores
 from maxk.evaluate.plan import as_many_of
 
@@ -24,11 +24,11 @@ def ways_of(data: Data, kind: str, tag: str, sets: Sequence[str], k: int) -> dic
     The trainings are one way: the plan is to learn how many samples they get, and not which of
     those that validation has was lucky.
     """
-    mean, back = (f"{kind}-{name}" for name in WAYS[1:])
-    moved = rewards_of(data, sets, tag, k).get(back, {})
+    mean, back = (f"{kind}-{name}{tag}" for name in WAYS[1:])
+    moved = rewards_by_seed(data, back, sets, k)
     return {
         seed: [in_turn(trainings), mixed, moved[seed]]
-        for seed, (*trainings, mixed) in with_parts(data, f"{mean}{tag}", sets, k).items()
+        for seed, (*trainings, mixed) in with_parts(data, mean, sets, k).items()
         if seed in moved
     }
 

@@ -86,13 +86,18 @@ def rewards_of(
     data: Data, sets: Sequence[str], tag: str, k: int = max(KS)
 ) -> dict[str, dict[int, list]]:
     """By cell and seed the rewards of the problems of all sets, where it is measured on them."""
+    cells = sorted(cell for cell in data.cells if cell.endswith(tag))
+    return {cell.removesuffix(tag): rewards_by_seed(data, cell, sets, k) for cell in cells}
+
+
+def rewards_by_seed(
+    data: Data, cell: str, sets: Sequence[str], k: int
+) -> dict[int, list[list[float]]]:
+    """The same of one cell, which has its tag."""
     return {
-        cell.removesuffix(tag): {
-            each.about["seed"]: [r["reward"] for name in sets for r in data.by_id(each, name)]
-            for each in data.cells[cell]
-            if each.has(sets, k)
-        }
-        for cell in sorted(cell for cell in data.cells if cell.endswith(tag))
+        each.about["seed"]: [r["reward"] for name in sets for r in data.by_id(each, name)]
+        for each in data.cells.get(cell, [])
+        if each.has(sets, k)
     }
 
 
@@ -113,11 +118,9 @@ def with_parts(data: Data, cell: str, sets: Sequence[str], k: int) -> dict[int, 
     if not (results := data.cells.get(cell)):
         return {}
     tag = results[0].about["tag"]
-    own = cell.removesuffix(tag)
-    name, count = made_of(own)
-    whole = rewards_of(data, sets, tag, k)
-    parts, found = whole.get(name, {}), {}
-    for seed, rewards in whole[own].items():
+    name, count = made_of(cell.removesuffix(tag))
+    parts, found = rewards_by_seed(data, f"{name}{tag}", sets, k), {}
+    for seed, rewards in rewards_by_seed(data, cell, sets, k).items():
         group = [parts[seed + i] for i in range(count) if seed + i in parts]
         if len(group) == count:
             found[seed] = [*group, rewards]
