@@ -4,25 +4,30 @@ A way is a temperature, with or without hints in the prompt, and weights on the 
 model (arms.toml). arms.sh takes all these steps; each goes on from its files.
 
     python -m experiments.grid.arms sample leetcode-grpo-s1 --model M --data-dir DIR --work DIR
-    python -m experiments.grid.arms judge --data-dir DIR --work DIR
+    python -m experiments.grid.arms judge leetcode-grpo-s1 base-s0 --data-dir DIR --work DIR
     python -m experiments.grid.arms sample leetcode-grpo-s1 --phase test --model M ...
+    python -m experiments.grid.arms sample leetcode-grpo-s1 --phase alone --model M ...
     python -m experiments.grid.arms judge --data-dir DIR --work DIR
     python -m experiments.grid.arms collect leetcode-grpo-s1 --work DIR --results DIR
 
 1. Samples validation problems in all ways: WORK/CELL/arms/validation/WAY. The model is that of
    WORK/CELL/train, or of `base` the one it began as.
 2. Judges them. Once all ways of a model are judged, a plan for 128 samples is made of them
-   (`maxk.evaluate.plan`): WORK/CELL/arms/plan.json.
-3. Samples the test sets by that plan and in no other way: WORK/CELL/arms/test/WAY.
-4. Judges these, and last the samples of MBPP by the tests of MBPP+, in a folder of that name there.
-5. Writes what is judged so far:
+   (`maxk.evaluate.plan`): WORK/CELL/arms/plan.json. Once all models that it was given have one,
+   a plan is made of all ways of all these models: WORK/together.json.
+3. Samples the test sets by these two plans and in no other way: WORK/CELL/arms/test/WAY. A way has
+   as many samples as the plan asks for that asks for more.
+4. Samples the test sets in the way that the grid has, 128 times, in WORK/CELL/arms/alone/WAY: what
+   the same training is worth without a plan.
+5. Judges these, and last the samples of MBPP by the tests of MBPP+, in a folder of that name there.
+6. Writes what is judged so far:
 
     CELL.json      the training's id, machines, settings, hints, ways; the plan, with what it is
-                   worth on the problems it was chosen by, for 1, 2, 4 ... samples; seconds and
-                   tokens of each way's last start
+                   worth on the problems it was chosen by, for 1, 2, 4 ... samples, and the plan of
+                   several models; seconds and tokens of each way's last start
     CELL.parquet   a row per phase, way, set and problem, with lists over the samples
 
-      phase        string         "validation" or "test"
+      phase        string         "validation", "test" or "alone"
       way          string         name in arms.toml
       set          string
       problem      string         id
@@ -62,7 +67,7 @@ from maxk.sample import Judging, Sampler, sample, verify_run
 if TYPE_CHECKING:
     import torch
 
-PHASES = ("validation", "test")
+PHASES = ("validation", "test", "alone")
 ROWS = pa.schema(
     [
         *((name, pa.string()) for name in ("phase", "way", "set", "problem")),
@@ -89,6 +94,7 @@ class Arms:
     """arms.toml."""
 
     n: int
+    max_tokens: int
     hints: list[str]
     ways: dict[str, Way]
     validation: dict[str, int]
@@ -124,17 +130,22 @@ class Site:
     def plan_of(self, cell: str) -> Path:
         return self.work / cell / "arms" / "plan.json"
 
+    @property
+    def together(self) -> Path:
+        """The plan of several models."""
+        return self.work / "together.json"
+
     def problems(self, phase: str) -> dict[str, list[Problem]]:
         """Those that are sampled, by set."""
         every = self.arms.validation
-        if phase == "test":
+        if phase != "validation":
             every = dict.fromkeys(self.arms.test["sets"], 1)
         return {
             name: load_set(self.grid.sets[name], self.data)[::step] for name, step in every.items()
         }
 
     def counts(self, cell: str, phase: str) -> dict[str, int]:
-        """Samples of a problem in each way.
+        """Samples of a problem in each way: as many as are asked for by the plan that asks for more.
 
         Hints are taken in turn, and the plan's estimates are of any choice among all of them. So a
         way with hints has each equally often, and a few samples more than were planned.
@@ -142,7 +153,12 @@ class Site:
         ways = self.arms.of(cell)
         if phase == "validation":
             return {way.name: self.arms.n for way in ways}
+        if phase == "alone":
+            return {self.arms.test["alone"]: self.arms.test["k"]}
         asked = Counter(json.loads(self.plan_of(cell).read_text())["order"])
+        if self.together.exists():
+            order = json.loads(self.together.read_text())["order"]
+            asked |= Counter(way for other, way in order if other == cell)
         turns = {way.name: len(self.arms.hints) if way.hints else 1 for way in ways}
         return {name: -(-asked[name] // turn) * turn for name, turn in turns.items() if asked[name]}
 
@@ -151,7 +167,7 @@ class Site:
 
 
 def sample_ways(site: Site, cell: str, given: argparse.Namespace) -> None:
-    """Validation in all ways, or the test sets by the plan that was made of it."""
+    """Validation in all ways, or the test sets by the plans that were made of it, or in one."""
     counts = site.counts(cell, given.phase)
     ways = [
         way
@@ -206,8 +222,14 @@ def sample_way(
 ) -> None:
     """One way, of all sets."""
     # Every way of every model has random streams of its own: samples of two are to be independent.
-    seed = zlib.crc32(f"{cell} {way.name}".encode())
-    settings = replace(site.grid.settings, temperature=way.temperature, seed=seed)
+    # Of the test sets one way may be sampled twice.
+    stream = f"{cell} {way.name}{' alone' * (phase == 'alone')}"
+    settings = replace(
+        site.grid.settings,
+        temperature=way.temperature,
+        max_tokens=site.arms.max_tokens,
+        seed=zlib.crc32(stream.encode()),
+    )
     hints = site.arms.hints if way.hints else []
     config = {
         "model": cell,
@@ -242,6 +264,7 @@ def judge(site: Site, given: argparse.Namespace) -> None:
             folder, other = waiting[0]
             judge_way(site, folder, other, judging)
             done.add(waiting[0])
+            plan_together(site, given.cells)
         elif last:
             return
         else:
@@ -253,12 +276,13 @@ def to_judge(site: Site) -> list[tuple[Path, str]]:
 
     First what a plan waits for; last the other sets, which take longest.
     """
-    first, then = (
+    first, *then = (
         [path.parent for path in sorted(site.work.glob(f"*/arms/{phase}/*/sampled.json"))]
         for phase in PHASES
     )
-    others = [(folder, name) for name in site.arms.test["judged_too"] for folder in then]
-    return [*((folder, "") for folder in (*first, *then)), *others]
+    tests = [folder for phase in then for folder in phase]
+    others = [(folder, name) for name in site.arms.test["judged_too"] for folder in tests]
+    return [*((folder, "") for folder in (*first, *tests)), *others]
 
 
 def judge_way(site: Site, folder: Path, other: str, judging: Judging) -> None:
@@ -277,7 +301,7 @@ def judged_too(site: Site, run: Run, name: str) -> Run:
 
     sets = Sets(site.grid, site.data, site.work)
     sets.ask()
-    data = {"phase": "test", "sets": {name: len(sets[name])}}
+    data = {"phase": run.config["data"]["phase"], "sets": {name: len(sets[name])}}
     made = Run.start(run.folder / name, "sample", run.config | {"data": data})
     copy_samples(run, made, sets[name], site.arms.test["judged_too"][name])
     return made
@@ -290,15 +314,32 @@ def ready(site: Site, cell: str) -> bool:
 
 
 def make_plan(site: Site, cell: str) -> None:
-    """From the rewards on validation."""
-    names = [way.name for way in site.arms.of(cell)]
-    runs = [Run.open(site.folder(cell, "validation", name)) for name in names]
-    ways = [[row["reward"] for row in rows_of(run, "")] for run in runs]
-    order = plan(ways, min(site.arms.test["k"], len(ways) * site.arms.n))
-    curve = [round(float(x), 4) for x in planned(ways, order).mean(axis=0)]
-    made = {"order": [names[way] for way in order], "validation": curve}
+    """Of the ways of a model."""
+    made = plan_of_ways(site, [(cell, way.name) for way in site.arms.of(cell)])
+    made["order"] = [way for _, way in made["order"]]
     write_whole(site.plan_of(cell), json.dumps(made).encode())
-    print(f"{cell}: {dict(Counter(made['order']))}\n  {curve}", flush=True)
+    print(f"{cell}: {dict(Counter(made['order']))}\n  {made['validation']}", flush=True)
+
+
+def plan_together(site: Site, cells: Sequence[str]) -> None:
+    """Of the ways of several models, once each has a plan of its own; not made again."""
+    if len(cells) < 2 or site.together.exists():
+        return
+    if all(site.plan_of(cell).exists() for cell in cells):
+        ways = [(cell, way.name) for cell in cells for way in site.arms.of(cell)]
+        made = plan_of_ways(site, ways)
+        write_whole(site.together, json.dumps(made).encode())
+        counts = Counter(f"{cell} {way}" for cell, way in made["order"])
+        print(f"together: {dict(counts)}\n  {made['validation']}", flush=True)
+
+
+def plan_of_ways(site: Site, ways: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """From the rewards on validation: which cell and way first, and what that is worth there."""
+    runs = [Run.open(site.folder(cell, "validation", way)) for cell, way in ways]
+    rewards = [[row["reward"] for row in rows_of(run, "")] for run in runs]
+    order = plan(rewards, min(site.arms.test["k"], len(ways) * site.arms.n))
+    curve = [round(float(x), 4) for x in planned(rewards, order).mean(axis=0)]
+    return {"order": [ways[i] for i in order], "validation": curve}
 
 
 # --- results -------------------------------------------------------------------------------------
@@ -326,11 +367,12 @@ def collect(site: Site, cell: str, results: Path) -> None:
         "id": identity.read_text() if identity.exists() else None,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "environment": without_places(list(machines.values())),
-        "settings": asdict(site.grid.settings),
+        "settings": asdict(replace(site.grid.settings, max_tokens=site.arms.max_tokens)),
         "limits": asdict(site.grid.limits),
         "hints": site.arms.hints,
         "ways": {way.name: asdict(way) for way in site.arms.of(cell)},
         "plan": json.loads(order.read_text()) if order.exists() else None,
+        "together": json.loads(site.together.read_text()) if site.together.exists() else None,
         "sampled": notes,
     }
     results.mkdir(parents=True, exist_ok=True)
@@ -358,7 +400,9 @@ def rows_by_set(run: Run) -> list[dict[str, Any]]:
 def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="other ways to sample, and plans of them")
     parser.add_argument("action", choices=("sample", "judge", "collect"))
-    parser.add_argument("cells", nargs="*", help="with their seeds, as in leetcode-grpo-s1")
+    parser.add_argument(
+        "cells", nargs="*", help="with their seeds; judge: those to make one plan of together"
+    )
     parser.add_argument("--phase", choices=PHASES, default="validation", help="what to sample")
     parser.add_argument("--work", type=Path, default=Path("out/grid"))
     parser.add_argument("--results", type=Path, default=Path("out/grid-results/arms"))

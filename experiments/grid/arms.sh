@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Ways to sample from several models on one GPU under MPS, to the end and without anybody watching.
 #   MODEL=FOLDER DATA=DIR [WORK=out/grid] [RESULTS=out/grid-results] arms.sh CELL-sSEED...
-# A lane for each cell: train it, sample validation in all ways, wait for the plan, sample the test
-# sets by it. The base model begins once the others are trained. One process judges for all, and
-# what is judged is in RESULTS/arms every half a minute. The same command goes on.
+# A lane for each cell: train it, sample validation in all ways, wait for its plan and for that of all
+# together, sample the test sets by both, and what was trained also as the rest of the grid does.
+# The base model begins once the others are trained. One process judges for all, and what is judged
+# is in RESULTS/arms every half a minute. The same command goes on.
 # Exit status: 1 if a lane or the judge went wrong, after the others have ended.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
@@ -22,7 +23,7 @@ arms() { python3 -m experiments.grid.arms "$@"; }
 twice() { "$@" || { echo "once more: $*"; "$@"; }; }
 
 train() {  # a set to measure is needed, and --have: what has results elsewhere is trained all the same
-    twice python3 -m experiments.grid.run "${1%-s*}" --seeds "${1##*-s}" --sets mbpp-validation --judge-later \
+    twice python3 -m experiments.grid.run "${1%-s*}" --seeds "${1##*-s}" --sets mbpp-validation --n 2 --judge-later \
         --judges $(( cores < 4 ? 1 : cores / 4 )) --beside $(( ${#to_train[@]} - 1 )) \
         "${places[@]}" --model "$MODEL" --results "$results" --have "$results"
 }
@@ -37,12 +38,15 @@ ways() {  # CELL PHASE
     twice arms sample "$1" --phase "$2" --beside $(( lanes - 1 )) "${places[@]}" --model "$MODEL"
 }
 
-planned() {
-    until [ -e "$work/$1/arms/plan.json" ]; do
+planned() {  # all together only if nothing went wrong with another
+    until [ -e "$work/$1/arms/plan.json" ] &&
+        { [ "$lanes" = 1 ] || [ -e "$work/together.json" ] || [ -e "$flags/failed" ]; }; do
         kill -0 "$judge" 2>/dev/null || return 1
         sleep 1
     done
 }
+
+last() { [[ $1 == base-s* ]] || ways "$1" alone; }
 
 lane() {
     local begin=train
@@ -50,7 +54,7 @@ lane() {
     $begin "$1"
     local status=$?
     touch "$flags/$1.trained"
-    [ "$status" = 0 ] && ways "$1" validation && planned "$1" && ways "$1" test && return
+    [ "$status" = 0 ] && ways "$1" validation && planned "$1" && ways "$1" test && last "$1" && return
     echo "$1 went wrong"
     touch "$flags/failed"
 }
@@ -66,7 +70,7 @@ collect() { arms collect "$@" --work "$work" --results "$results/arms" >> "$work
 lanes=$#
 nvidia-cuda-mps-control -d 2>/dev/null || echo "no MPS: cells take turns on the GPU"
 python3 -m experiments.grid.sets "${places[@]}" > "$work/sets.log" 2>&1 &  # the judge needs them last
-twice nice -n 5 python3 -m experiments.grid.arms judge --follow --until "$flags/sampled" "${places[@]}" \
+twice nice -n 5 python3 -m experiments.grid.arms judge "$@" --follow --until "$flags/sampled" "${places[@]}" \
     --judges $(( cores < 2 ? 1 : cores * 3 / 4 )) > "$work/judge-arms.log" 2>&1 &
 judge=$!
 all_lanes "$@" &

@@ -31,6 +31,7 @@ from tests.tiny import tiny_model
 CELL, BASE = "leetcode-grpo-s1", "base-s0"
 ARMS = """
 n = 4
+max_tokens = 12
 hints = ["Be short.", "Be quick."]
 [ways]
 plain = { temperature = 1.0 }
@@ -44,6 +45,7 @@ mbpp-validation = 1
 sets = ["mbpp", "humaneval"]
 judged_too = { mbpp-plus = "mbpp" }
 k = 8
+alone = "again"
 """
 WAYS = ["plain", "again", "back", "hints"]
 SOLVED = {  # samples, by task
@@ -94,6 +96,9 @@ class Place:
     def about(self, cell: str = CELL) -> dict[str, Any]:
         return json.loads((self.results / f"{cell}.json").read_text())
 
+    def set_together(self, order: list[list[str]]) -> None:
+        (self.work / "together.json").write_text(json.dumps({"order": order, "validation": [0.0]}))
+
     def rows(self, cell: str = CELL) -> list[dict[str, Any]]:
         return pq.read_table(self.results / f"{cell}.parquet").to_pylist()
 
@@ -106,7 +111,7 @@ def chosen(tmp_path_factory) -> Place:
     place.run("sample", CELL, BASE)
     for way in SOLVED:
         solve(place, way)
-    place.run("judge")
+    place.run("judge", CELL, BASE)
     return place
 
 
@@ -137,8 +142,9 @@ def test_from_samples_to_a_plan_to_test_sets_to_results(place):
     place.run("collect", CELL)
     about, rows = place.about(), place.rows()
     order = about["plan"]["order"]
+    tested = {*order, *(way for cell, way in about["together"]["order"] if cell == CELL)}
     sizes: Counter[tuple[str, str]] = Counter((row["phase"], row["set"]) for row in rows)
-    ways = len(set(order))
+    ways = len(tested)
     assert sizes == {
         ("validation", "mbpp-train"): 2 * len(WAYS),  # every fifth of 10
         ("validation", "mbpp-validation"): 2 * len(WAYS),
@@ -164,7 +170,7 @@ def test_from_samples_to_a_plan_to_test_sets_to_results(place):
     assert about["id"] == "abc"
     assert set(about["sampled"]) == {
         *(f"validation {way}" for way in WAYS),
-        *(f"test {way}" for way in set(order)),
+        *(f"test {way}" for way in tested),
     }
     (machine,) = about["environment"]  # two starts of one
     assert machine["versions"]["torch"] == torch.__version__
@@ -238,6 +244,7 @@ def test_a_way_that_is_cut_off_goes_on_and_is_judged(place, monkeypatch):
 
 def test_the_test_sets_are_sampled_by_the_plan_and_hints_equally_often(place):
     place.set_plan(["hints", "plain", "hints", "back", "back", "hints"])
+    (place.work / "together.json").unlink()
     place.run("sample", CELL, "--phase", "test")
     folder = place.folder("", "test")
     counts = {path.name: Run.open(path).config["n"] for path in folder.iterdir()}
@@ -246,8 +253,73 @@ def test_the_test_sets_are_sampled_by_the_plan_and_hints_equally_often(place):
         assert len(place.texts(way, "test")) == n * (3 + 2)
 
 
+def test_models_together_have_a_plan_of_the_ways_of_all(place):
+    made = json.loads((place.work / "together.json").read_text())
+    place.run("collect", CELL, BASE)
+    rewards, names = [], []
+    for cell in (CELL, BASE):
+        rows = place.rows(cell)
+        for way in WAYS:
+            if of_way := [row["reward"] for row in rows if row["way"] == way]:
+                rewards.append(of_way)
+                names.append([cell, way])
+    assert len(names) == len(WAYS) + len(WAYS) - 1
+    curve = planned(rewards, [names.index(each) for each in made["order"]]).mean(axis=0)
+    assert made["validation"] == pytest.approx(curve.tolist(), abs=1e-4)
+    assert made["order"][:2] == [[CELL, "back"], [CELL, "plain"]]
+    assert place.about()["together"] == place.about(BASE)["together"] == made
+
+
+def test_models_have_no_plan_together_before_each_has_its_own(place):
+    """Nor one model alone; and one that is there stays."""
+    file = place.work / "together.json"
+    expected = file.read_text()
+    file.unlink()
+    place.run("judge", CELL)
+    assert not file.exists()
+    shutil.rmtree(place.folder("hints", cell=BASE) / "verdicts")
+    (place.work / BASE / "arms" / "plan.json").unlink()
+    (place.folder("hints", cell=BASE) / "sampled.json").unlink()
+    place.run("judge", CELL, BASE)
+    assert not file.exists()
+    place.run("sample", BASE)
+    place.run("judge", CELL, BASE)
+    assert file.read_text() == expected
+    place.set_together([[CELL, "plain"]])
+    place.run("judge", CELL, BASE)
+    assert json.loads(file.read_text())["order"] == [[CELL, "plain"]]
+
+
+def test_a_way_of_the_test_sets_has_the_samples_of_the_plan_that_asks_for_more(place):
+    place.set_plan(["plain", "plain", "again"])
+    orders = {CELL: ["plain", "hints", "again", "again", "again"], BASE: ["back", *["again"] * 9]}
+    place.set_together([[cell, way] for cell, order in orders.items() for way in order])
+    place.run("sample", CELL, "--phase", "test")
+    folder = place.folder("", "test")
+    counts = {path.name: Run.open(path).config["n"] for path in folder.iterdir()}
+    assert counts == {"plain": 2, "hints": 2, "again": 3}
+
+
+def test_alone_is_one_way_with_other_samples_and_judged_by_all_tests(place):
+    place.set_plan(["again"])
+    (place.work / "together.json").unlink()
+    for phase in ("test", "alone"):
+        place.run("sample", CELL, "--phase", phase)
+    assert {path.name for path in place.folder("", "alone").iterdir()} == {"again"}
+    by_plan, alone = (place.texts("again", phase) for phase in ("test", "alone"))
+    assert {sample for _, sample in alone} == set(range(8))
+    assert {key: alone[key] for key in by_plan} != by_plan
+    place.run("judge")
+    place.run("collect", CELL)
+    sizes = Counter((row["phase"], row["set"]) for row in place.rows())
+    assert sizes["alone", "mbpp"] == sizes["test", "mbpp"] == 3
+    assert sizes["alone", "mbpp-plus"] == 2
+    assert all(len(row["reward"]) == 8 for row in place.rows() if row["phase"] == "alone")
+
+
 def test_mbpp_plus_judges_the_samples_of_mbpp_alone(place):
     place.set_plan(["plain", "plain"])
+    (place.work / "together.json").unlink()
     place.run("sample", CELL, "--phase", "test")
     place.run("judge")
     found = Run.open(place.folder("plain", "test") / "mbpp-plus").read("completions").to_pylist()
@@ -263,6 +335,7 @@ def test_mbpp_plus_judges_the_samples_of_mbpp_alone(place):
 
 def test_validation_is_judged_first_and_other_tests_last(place, capsys):
     place.set_plan(["again", "plain"])
+    (place.work / "together.json").unlink()
     place.run("sample", CELL, "--phase", "test")
     shutil.rmtree(place.folder("plain") / "verdicts")
     capsys.readouterr()
@@ -303,6 +376,8 @@ def test_the_ways_of_the_grid_are_of_its_sets_and_have_every_hint_equally_often(
     assert not set(arms.validation) & {*arms.test["sets"], *judged}
     assert {name: grid.sets[name].judged_on for name in judged} == judged
     assert arms.n % len(arms.hints) == 0
+    alone = arms.ways[arms.test["alone"]]
+    assert (alone.temperature, alone.start, alone.hints) == (grid.settings.temperature, 0, False)
     for cell in (CELL, BASE):
         assert len(arms.of(cell)) * arms.n >= arms.test["k"]
 
@@ -324,13 +399,17 @@ run*)
         touch "$work/$cell.tried"; exit 1
     fi
     sleep 0.3 ;;
-"arms sample") mkdir -p "$work/$2/arms"; touch "$work/$2/arms/$(after --phase).done" ;;
+"arms sample")
+    if [[ " $UNSAMPLED " == *" $2 "* ]]; then exit 1; fi
+    mkdir -p "$work/$2/arms"; touch "$work/$2/arms/$(after --phase).done" ;;
 "arms judge")
     [ -z "$NOJUDGE" ] || exit 1
     until [ -e "$(after --until)" ]; do
         for done in "$work"/*/arms/validation.done; do
             [ -e "$done" ] && touch "${done%/*}/plan.json"
         done
+        plans=("$work"/*/arms/plan.json)
+        if [ ${#plans[@]} = $TOGETHER ]; then sleep 0.3; note plans; touch "$work/together.json"; fi
         sleep 0.1
     done ;;
 esac
@@ -348,7 +427,8 @@ def lanes(tmp_path: Path, *cells: str, **environment: str) -> tuple[int, list[st
         file.chmod(0o755)
     places = {"MODEL": "model", "DATA": "data", "WORK": str(tmp_path / "work")}
     places |= {"RESULTS": str(tmp_path / "results"), "SAID": str(said), "FAILS": "", "ONCE": ""}
-    environment = dict(os.environ) | {"NOJUDGE": ""} | places | environment
+    places |= {"NOJUDGE": "", "UNSAMPLED": "", "TOGETHER": str(len(cells))}
+    environment = dict(os.environ) | places | environment
     environment["PATH"] = f"{bin_}:{environment['PATH']}"
     started = subprocess.Popen(
         ["bash", HERE / "arms.sh", *cells],
@@ -377,12 +457,14 @@ def test_lanes_train_choose_and_test_and_the_base_begins_when_others_are_trained
             place_of(said, f"begin run {name} --seeds {seed} ", "--beside 1 ", "--judge-later"),
             place_of(said, "end run", name),
             place_of(said, f"begin arms sample {name}-s{seed} --phase validation --beside 2 "),
+            place_of(said, "plans arms judge leetcode-grpo-s1 base-s0 mbpp-grpo-s2 --follow "),
             place_of(said, f"begin arms sample {name}-s{seed} --phase test --beside 2 "),
+            place_of(said, f"begin arms sample {name}-s{seed} --phase alone --beside 2 "),
             place_of(said, "end arms judge"),
         ]
         assert steps == sorted(steps)
         assert steps[1] < place_of(said, "begin arms sample base-s0 --phase validation")
-    assert not [line for line in said if "run base" in line]
+    assert not [line for line in said if "run base" in line or "base-s0 --phase alone" in line]
     collected = "arms collect leetcode-grpo-s1 base-s0 mbpp-grpo-s2"
     assert said[-1].startswith(f"end {collected} --work {tmp_path / 'work'} --results")
     assert said[-1].endswith(str(tmp_path / "results" / "arms"))
@@ -400,7 +482,21 @@ def test_a_training_that_fails_is_tried_again_and_then_the_others_go_on(tmp_path
     assert sorted(begun) == ["1", "1", "2", "2"]
     tested = {line.split()[3] for line in said if "end arms sample" in line and "test" in line}
     assert tested == {"mbpp-grpo-s1", "base-s0"}
+    assert not [line for line in said if line.startswith("plans")]
     assert "end arms collect" in said[-1]
+
+
+def test_a_model_that_cannot_be_sampled_keeps_no_other_from_its_own_plan(tmp_path):
+    cells = ("mbpp-grpo-s1", "mbpp-grpo-s2")
+    status, said = lanes(tmp_path, *cells, UNSAMPLED="mbpp-grpo-s2")
+    assert status == 1
+    assert place_of(said, "end arms sample mbpp-grpo-s1 --phase alone")
+
+
+def test_one_model_waits_for_no_plan_of_several(tmp_path):
+    status, said = lanes(tmp_path, "mbpp-grpo-s1", TOGETHER="0")
+    assert status == 0
+    assert place_of(said, "end arms sample mbpp-grpo-s1 --phase alone")
 
 
 def test_without_a_judge_nobody_waits_for_a_plan(tmp_path):
