@@ -107,6 +107,33 @@ def test_steps_with_kernels_draw_what_others_draw_whatever_the_places(monkeypatc
         assert made[0].recorded == (2 if settings is SETTINGS else 1)
 
 
+def test_one_long_prompt_does_not_give_all_rows_its_places(monkeypatch):
+    """863 problems of one sample each, one of 3,758 tokens, took 40 GiB."""
+    pair, sizes = tiny_model(), []
+    monkeypatch.setattr(back_end, "_SHORTEST", 32)
+    sampler, _ = padded(pair, monkeypatch, batch=48)
+    steps = back_end.Steps
+
+    def noted(model: Any, slots: Any, settings: Settings, kernels: Any) -> Steps:
+        sizes.append((slots.slots, slots.places))
+        return steps(model, slots, settings, kernels=kernels)
+
+    monkeypatch.setattr(back_end, "Steps", noted)
+    settings = Settings(max_tokens=8, chat=False)
+    short = [Request(f"short {i}", "x = 3 ", (0,)) for i in range(40)]
+    long = Request("long", "x = 3 " * 20, (0,))
+    found = {each.problem: each.ids for each in sampler.sample([*short, long], settings)}
+    (one, places), (many, fewer) = sizes
+    assert (one, many) == (1, 40)
+    assert places >= 4 * fewer
+    alone = TransformersSampler(*pair, batch=48).sample([*short, long], settings)
+    assert found == {each.problem: each.ids for each in alone}
+    # Few rows are one batch all the same: their places are no more than a full one's.
+    sizes.clear()
+    list(sampler.sample([*short[:3], long], settings))
+    assert [rows for rows, _ in sizes] == [4]
+
+
 def test_the_number_of_rows_is_one_of_a_few():
     assert [rows_for(count, 2048) for count in (2048, 513, 512, 128, 1)] == [
         *(2048, 1024, 512, 128, 64)

@@ -112,9 +112,18 @@ class TransformersSampler:
             raise ValueError(f"the weights {', '.join(sorted(there))} were not given")
 
     def _classes(self, prompts: list[_Prompt]) -> Iterator[list[_Prompt]]:
-        """Prompts that are sampled together: by length, where slots do not grow and are too few."""
-        longest = max(prompt.longest for prompt in prompts)
-        if not self.graphs or samples_of(prompts) <= self.rows_at_once(longest):
+        """Prompts that are sampled together: by length, where slots do not grow.
+
+        All of them if there are slots of the longest for all, in no more memory than a full batch of
+        the shortest takes.
+        """
+        lengths = [prompt.longest for prompt in prompts]
+        shortest, longest = min(lengths), max(lengths)
+        count, rows = samples_of(prompts), self.rows_at_once
+        if not self.graphs or (
+            count <= rows(longest)
+            and count * places_for(longest) <= rows(shortest) * places_for(shortest)
+        ):
             yield prompts
             return
         for _, some in groupby(prompts, lambda prompt: places_for(prompt.longest)):
