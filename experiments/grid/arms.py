@@ -145,7 +145,7 @@ class Site:
         }
 
     def counts(self, cell: str, phase: str) -> dict[str, int]:
-        """Samples of a problem in each way: as many as are asked for by the plan that asks for more.
+        """Samples of a problem in each way: of two plans, by the one that asks for more.
 
         Hints are taken in turn, and the plan's estimates are of any choice among all of them. So a
         way with hints has each equally often, and a few samples more than were planned.

@@ -1,0 +1,219 @@
+"""What other ways to sample are worth: the plans of arms.py on the test sets, beside the rest.
+
+A plan is of one model, or of several; a test set is sampled by it. What it is held to is sampled
+in one way alone: the same training, and the cells of the last comparison, with as many tokens.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from experiments.grid.data import Data, pipes, with_interval
+from experiments.grid.pairs import FINAL, OURS, SETS, methods
+from experiments.grid.shared import KS, rewards_by_seed
+from maxk.evaluate import differences, planned, scores
+from maxk.evaluate.tables import SIGNIFICANT
+
+TOGETHER = "all of these together"
+SAMPLED = ("mbpp", "humaneval", "leetcode")  # which all of the last comparison are measured on
+PAPER = "grpo"  # of the plans, the one of a method of the paper
+OTHERS = ("base", "grpo", "off-policy")  # of the last comparison
+Member = tuple[str, str]  # a cell and one of its ways
+
+
+@dataclass
+class Ways:
+    """The results of arms.py, by cell."""
+
+    folder: Path
+
+    @cached_property
+    def about(self) -> dict[str, dict[str, Any]]:
+        files = sorted(self.folder.glob("*.json"))
+        return {file.stem: json.loads(file.read_text()) for file in files}
+
+    @cached_property
+    def rows(self) -> dict[tuple[str, str, str, str], dict[str, list[float]]]:
+        """Rewards by problem, of a cell, phase, way and set."""
+        found: dict[tuple[str, str, str, str], dict[str, list[float]]] = {}
+        for cell in self.about:
+            for row in pq.read_table(self.folder / f"{cell}.parquet").to_pylist():
+                key = (cell, row["phase"], row["way"], row["set"])
+                found.setdefault(key, {})[row["problem"]] = row["reward"]
+        return found
+
+    @cached_property
+    def plans(self) -> dict[str, list[Member]]:
+        """The order of every plan, by what tables call it: of each model, and of all together."""
+        made = {
+            name_of(cell): [(cell, way) for way in about["plan"]["order"]]
+            for cell, about in self.about.items()
+            if about["plan"] is not None
+        }
+        for about in self.about.values():
+            if about["together"] is not None:
+                made[TOGETHER] = [(cell, way) for cell, way in about["together"]["order"]]
+        return made
+
+    def validation(self, plan: str) -> list[float]:
+        """What a plan is worth where it was chosen."""
+        for cell, about in self.about.items():
+            if plan == TOGETHER and about["together"] is not None:
+                return about["together"]["validation"]
+            if plan == name_of(cell):
+                return about["plan"]["validation"]
+        raise KeyError(plan)
+
+    def rewards(self, member: Member, phase: str, sets: Sequence[str]) -> list[list[float]] | None:
+        """Of the problems of all sets by id; None where one of them is not there."""
+        cell, way = member
+        parts = [self.rows.get((cell, phase, way, name)) for name in sets]
+        if None in parts:
+            return None
+        return [part[problem] for part in parts if part for problem in sorted(part)]
+
+    def by_plan(self, plan: str, sets: Sequence[str], ks: Sequence[int]) -> np.ndarray | None:
+        """max@k of each problem of the sets, sampled by a plan: [problems, ks]."""
+        order = self.plans[plan]
+        members = sorted(set(order))
+        found = [self.rewards(member, "test", sets) for member in members]
+        there = [each for each in found if each is not None]
+        if len(there) < len(found):
+            return None
+        return planned(there, [members.index(member) for member in order], ks)
+
+    def alone(self, sets: Sequence[str], ks: Sequence[int]) -> dict[str, np.ndarray]:
+        """The same of the trainings that were sampled in one way besides."""
+        made = {}
+        for cell, phase, way in sorted({key[:3] for key in self.rows if key[1] == "alone"}):
+            if (found := self.rewards((cell, way), phase, sets)) is not None:
+                made[name_of(cell)] = scores(found, ks)
+        return made
+
+
+def name_of(cell: str) -> str:
+    """
+    >>> name_of("leetcode-off-policy-exact-s9"), name_of("base-s0")
+    ('off-policy-exact', 'base')
+    """
+    return cell.rpartition("-s")[0].removeprefix("leetcode-")
+
+
+def orders(data: Data) -> str:
+    """Which ways each plan takes, among so many samples."""
+    lines: list[list[Any]] = []
+    for plan, order in read(data).plans.items():
+        # By when a plan first asks for it.
+        for member in sorted(set(order), key=order.index):
+            cell, way = member
+            what = way if plan != TOGETHER else f"{name_of(cell)}, {way}"
+            lines.append([plan, what, *(Counter(order[:k])[member] for k in KS)])
+    return pipes(["plan of", "way", *map(str, KS)], lines) if lines else ""
+
+
+def curves(data: Data) -> str:
+    """max@k by plan, by the same training in one way, and by the last comparison's cells."""
+    ways, lines = read(data), []
+    for plan in ways.plans:
+        lines.append([f"validation, plan of {plan}", *(f"{x:.3f}" for x in ways.validation(plan))])
+    for sets in (SAMPLED, *((name,) for name in SETS)):
+        made = {f"plan of {plan}": ways.by_plan(plan, sets, KS) for plan in ways.plans}
+        made |= {f"{row} alone": found for row, found in ways.alone(sets, KS).items()}
+        made |= {f"{row}, last comparison": final(data, row, sets) for row in OTHERS}
+        for row, found in made.items():
+            if found is not None:
+                means = (f"{x:.3f}" for x in found.mean(axis=0))
+                lines.append([f"{', '.join(sets)}: {row}", *means])
+    return pipes(["", *(f"max@{k}" for k in KS)], lines) if ways.plans else ""
+
+
+def gaps(data: Data) -> str:
+    """Every plan over the others, over the same training alone and over the last comparison."""
+    ways, lines = read(data), []
+    for sets in (SAMPLED, *((name,) for name in SETS)):
+        made = {plan: ways.by_plan(plan, sets, KS) for plan in ways.plans}
+        alone = ways.alone(sets, KS)
+        for plan, own in made.items():
+            if own is None or plan in ("base", PAPER):
+                continue
+            against = {f"the plan of {other}": made.get(other) for other in ("base", PAPER)}
+            against |= {f"{plan} alone": alone.get(plan)}
+            against |= {f"{row}, last comparison": final(data, row, sets) for row in OTHERS}
+            for row, other in against.items():
+                if other is not None:
+                    found = map(with_interval, differences(own, other))
+                    lines.append([f"{', '.join(sets)}: plan of {plan} over {row}", *found])
+    return pipes(["", *(f"max@{k}" for k in KS)], lines) if lines else ""
+
+
+def final(data: Data, row: str, sets: Sequence[str]) -> np.ndarray | None:
+    """max@k in the last comparison, the mean of the trainings that have all the sets."""
+    cell = methods("leetcode", FINAL)[row]
+    if any(not data.has(cell, name, max(KS)) for name in sets):
+        return None
+    if not (seeds := data.on_all(cell, sets, max(KS))):
+        return None
+    return np.concatenate([data.scores(cell, name, KS, "max", seeds) for name in sets])
+
+
+def goal(data: Data) -> str:
+    """The plans against the best of the paper's in the last comparison, and against GRPO's plan.
+
+    p is by one training and 128 samples of each: the plan's, and the first ones of the other.
+    """
+    ways, k, lines = read(data), max(KS), []
+    cells = {m: cell for m, cell in methods("leetcode", FINAL).items() if m not in OURS}
+    for name in SETS:
+        there = {m: found for m in cells if (found := final(data, m, [name])) is not None}
+        if not {"base", PAPER} <= there.keys() or not ways.plans:
+            continue
+        best = max((m for m in there if m != "base"), key=lambda m: there[m][:, -1].mean())
+        seeds = rewards_by_seed(data, cells[best], [name], k)
+        rival = scores([row[:k] for row in seeds[min(seeds)]], [k])
+        paper = ways.by_plan(PAPER, [name], KS)
+        for plan in ways.plans:
+            if plan in ("base", PAPER) or (own := ways.by_plan(plan, [name], KS)) is None:
+                continue
+            (all_,) = differences(own[:, -1:], there[best][:, -1:])
+            exact = one_draw(ways, plan, name)
+            (fair,) = differences(exact, rival)
+            above = fair.p < SIGNIFICANT and fair.value > 0 and all_.low > 0
+            below = [
+                str(k) for k, gap in zip(KS, (own - there["base"]).mean(0), strict=True) if gap < 0
+            ]
+            lines.append(
+                [
+                    *(name, plan, best, with_interval(all_), with_interval(fair)),
+                    f"{fair.p:.3g}{' *' if above else ''}",
+                    ", ".join(below) or "none",
+                    f"{own[:, 0].mean() - there[PAPER][:, 0].mean():+.3f}",
+                    paper is not None and with_interval(differences(own[:, -1:], paper[:, -1:])[0]),
+                ]
+            )
+    head = ["set", "plan of", "best of the paper's", f"max@{k} over it, all seeds"]
+    head += ["one training and 128 samples of each", "p of these", "k below base"]
+    return (
+        pipes([*head, "max@1 over GRPO", f"max@{k} over GRPO by its plan"], lines) if lines else ""
+    )
+
+
+def one_draw(ways: Ways, plan: str, name: str) -> np.ndarray:
+    """The best of the first samples of each way, as many as the plan asks for: [problems, 1]."""
+    parts = []
+    for member, count in Counter(ways.plans[plan]).items():
+        rewards = ways.rewards(member, "test", [name])
+        assert rewards is not None
+        parts.append([row[:count] for row in rewards])
+    return scores([list(chain(*rows)) for rows in zip(*parts, strict=True)], [max(KS)])
+
+
+def read(data: Data) -> Ways:
+    return Ways(data.folder / "arms")

@@ -1,0 +1,134 @@
+"""Tables of plans of several ways to sample."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from experiments.grid.arms import ROWS
+from experiments.grid.data import Data
+from experiments.grid.results import collect
+from experiments.grid.tables import blocks
+from tests.experiments.test_results import ABOUT, write_set
+
+N = 128
+ALL, NONE = [1.0] * N, [0.0] * N
+
+
+def write_arms(folder: Path, cell: str, rewards: dict[tuple[str, str], Any], **about: Any) -> None:
+    """Of a cell: rewards of the problems of mbpp by phase and way."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = [
+        {
+            "phase": phase,
+            "way": way,
+            "set": "mbpp",
+            "problem": f"mbpp/{i}",
+            "reward": row,
+            "tokens": [9] * len(row),
+            "stopped": [True] * len(row),
+        }
+        for (phase, way), rows in rewards.items()
+        for i, row in reversed([*enumerate(rows)])  # tables go by the problem, not by the order
+    ]
+    pq.write_table(pa.Table.from_pylist(made, ROWS), folder / f"{cell}.parquet")
+    (folder / f"{cell}.json").write_text(json.dumps({"plan": None, "together": None} | about))
+
+
+@pytest.fixture
+def data(tmp_path) -> Data:
+    """Sixteen problems. The base model solves none; GRPO the first four, by its plan too; ours
+    eight others one way and the last four another; both together all."""
+    out, trained = tmp_path / "out", "leetcode-off-policy-exact-s9"
+    solved = {
+        ("base", 1): [NONE] * 16,
+        ("leetcode-grpo", 1): [ALL] * 4 + [NONE] * 12,
+        ("leetcode-grpo", 2): [ALL] * 4 + [NONE] * 12,
+    }
+    for (cell, seed), rewards in solved.items():
+        folder = tmp_path / "work" / f"{cell}-final-s{seed}"
+        write_set(folder, "mbpp", np.array(rewards))
+        collect(folder, out, {**ABOUT, "cell": cell, "seed": seed, "tag": "-final"}, ["mbpp"])
+    cold = [NONE] * 4 + [ALL] * 8 + [NONE] * 4
+    warm = [NONE] * 12 + [ALL] * 4
+    together = {
+        "order": [[trained, "cold"], ["leetcode-grpo-s9", "plain"], *[[trained, "warm"]] * 126],
+        "validation": [0.25] * 8,
+    }
+    write_arms(
+        *(out / "arms", trained),
+        {("test", "cold"): cold, ("test", "warm"): warm, ("alone", "plain"): cold},
+        plan={"order": ["cold"] * 2 + ["warm"] * 126, "validation": [0.5] * 8},
+        together=together,
+    )
+    write_arms(
+        *(out / "arms", "leetcode-grpo-s9"),
+        {("test", "plain"): solved["leetcode-grpo", 1]},
+        plan={"order": ["plain"] * 128, "validation": [0.125] * 8},
+        together=together,
+    )
+    return Data(out)
+
+
+def lines(table: str) -> dict[str, list[str]]:
+    """By their first words."""
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines()]
+    return {row[0]: row[1:] for row in rows}
+
+
+def test_a_plan_says_how_often_it_takes_each_way(data):
+    table = blocks()["ways-orders"](data)
+    assert "| off-policy-exact | cold | 1 | 2 | 2 | 2 | 2 | 2 | 2 | 2 |" in table
+    assert "| off-policy-exact | warm | 0 | 0 | 2 | 6 | 14 | 30 | 62 | 126 |" in table
+    together = [line for line in table.splitlines() if line.startswith("| all of these")]
+    assert [line.split(" | ")[1] for line in together] == [
+        *("off-policy-exact, cold", "grpo, plain", "off-policy-exact, warm")
+    ]
+
+
+def test_what_plans_are_worth_is_beside_one_way_and_the_last_comparison(data):
+    found = lines(blocks()["ways"](data))
+    assert found["validation, plan of off-policy-exact"] == ["0.500"] * 8
+    assert found["mbpp: plan of off-policy-exact"] == ["0.500"] * 2 + ["0.750"] * 6
+    assert found["mbpp: off-policy-exact alone"] == ["0.500"] * 8
+    assert found["mbpp: plan of grpo"] == ["0.250"] * 8
+    assert found["mbpp: plan of all of these together"] == ["0.500", "0.750", *["1.000"] * 6]
+    assert found["mbpp: grpo, last comparison"] == ["0.250"] * 8
+    assert found["mbpp: base, last comparison"] == ["0.000"] * 8
+    assert not [row for row in found if row.startswith(("humaneval", "mbpp, humaneval"))]
+
+
+def test_plans_are_held_to_other_plans_problem_by_problem(data):
+    found = lines(blocks()["ways-over"](data))
+    own = "mbpp: plan of off-policy-exact over"
+    assert found[f"{own} the plan of grpo"][-1].startswith("+0.500 (")
+    assert found[f"{own} off-policy-exact alone"][0] == "+0.000 (+0.000 to +0.000)"
+    assert found[f"{own} off-policy-exact alone"][-1].startswith("+0.250 (")
+    assert found[f"{own} base, last comparison"][-1].startswith("+0.750 (")
+    assert not [row for row in found if "plan of grpo over" in row]  # the paper's
+
+
+def test_the_goal_is_by_as_many_samples_and_says_what_the_papers_method_has_by_a_plan(data):
+    rows = [line.strip("| ").split(" | ") for line in blocks()["ways-goal"](data).splitlines()[2:]]
+    own, together = rows
+    assert own[:3] == ["mbpp", "off-policy-exact", "grpo"]
+    assert own[3].startswith("+0.500 (")
+    assert own[4].startswith("+0.500 (")
+    # 12 problems gained, 4 lost, all by one: 12 or more of 16 throws of a coin, on either side.
+    chance = 2 * sum(math.comb(16, heads) for heads in range(12, 17)) / 2**16
+    assert float(own[5]) == pytest.approx(chance, abs=1e-4)
+    assert own[6:8] == ["none", "+0.250"]
+    assert own[8].startswith("+0.500 (")
+    assert together[1] == "all of these together"
+    assert together[4].startswith("+0.750 (")
+    assert together[5].endswith(" *")
+
+
+def test_without_plans_there_are_no_tables(tmp_path):
+    for name in ("ways", "ways-orders", "ways-over", "ways-goal"):
+        assert blocks()[name](Data(tmp_path)) == ""
