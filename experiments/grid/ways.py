@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from experiments.grid.data import Data, pipes, with_interval
 from experiments.grid.pairs import FINAL, OURS, SETS, methods
+from experiments.grid.planned import VALIDATION
 from experiments.grid.shared import KS, rewards_by_seed
 from maxk.evaluate import differences, planned, scores
 from maxk.evaluate.tables import SIGNIFICANT
@@ -107,6 +108,19 @@ def name_of(cell: str) -> str:
     return cell.rpartition("-s")[0].removeprefix("leetcode-")
 
 
+def each(data: Data) -> str:
+    """max@k of every way by itself, on the validation problems that plans are made of."""
+    ways, lines = read(data), []
+    for cell, about in ways.about.items():
+        for way in about["ways"]:
+            if (found := ways.rewards((cell, way), "validation", VALIDATION)) is not None:
+                ks = [k for k in KS if k <= len(found[0])]
+                means = (f"{x:.3f}" for x in scores(found, ks).mean(axis=0))
+                lines.append([name_of(cell), way, *means])
+    longest = max(map(len, lines), default=2) - 2
+    return pipes(["model", "way", *(f"max@{k}" for k in KS[:longest])], lines) if lines else ""
+
+
 def orders(data: Data) -> str:
     """Which ways each plan takes, among so many samples."""
     lines: list[list[Any]] = []
@@ -138,13 +152,13 @@ def curves(data: Data) -> str:
 def gaps(data: Data) -> str:
     """Every plan over the others, over the same training alone and over the last comparison."""
     ways, lines = read(data), []
-    for sets in (SAMPLED, *((name,) for name in SETS)):
+    for sets in (SAMPLED, *((name,) for name in SETS if name not in SAMPLED)):
         made = {plan: ways.by_plan(plan, sets, KS) for plan in ways.plans}
         alone = ways.alone(sets, KS)
         for plan, own in made.items():
-            if own is None or plan in ("base", PAPER):
+            if own is None:
                 continue
-            against = {f"the plan of {other}": made.get(other) for other in ("base", PAPER)}
+            against = {f"the plan of {x}": made.get(x) for x in ("base", PAPER) if x != plan}
             against |= {f"{plan} alone": alone.get(plan)}
             against |= {f"{row}, last comparison": final(data, row, sets) for row in OTHERS}
             for row, other in against.items():
@@ -195,7 +209,7 @@ def goal(data: Data) -> str:
                     f"{fair.p:.3g}{' *' if above else ''}",
                     ", ".join(below) or "none",
                     f"{own[:, 0].mean() - there[PAPER][:, 0].mean():+.3f}",
-                    paper is not None and with_interval(differences(own[:, -1:], paper[:, -1:])[0]),
+                    None if paper is None else with_interval(differences(own, paper)[-1]),
                 ]
             )
     head = ["set", "plan of", "best of the paper's", f"max@{k} over it, all seeds"]

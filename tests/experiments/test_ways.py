@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from experiments.grid import ways
 from experiments.grid.arms import ROWS
 from experiments.grid.data import Data
 from experiments.grid.results import collect
@@ -37,7 +38,9 @@ def write_arms(folder: Path, cell: str, rewards: dict[tuple[str, str], Any], **a
         for i, row in reversed([*enumerate(rows)])  # tables go by the problem, not by the order
     ]
     pq.write_table(pa.Table.from_pylist(made, ROWS), folder / f"{cell}.parquet")
-    (folder / f"{cell}.json").write_text(json.dumps({"plan": None, "together": None} | about))
+    (folder / f"{cell}.json").write_text(
+        json.dumps({"plan": None, "together": None, "ways": {}} | about)
+    )
 
 
 @pytest.fixture
@@ -62,7 +65,13 @@ def data(tmp_path) -> Data:
     }
     write_arms(
         *(out / "arms", trained),
-        {("test", "cold"): cold, ("test", "warm"): warm, ("alone", "plain"): cold},
+        {
+            ("validation", "cold"): [NONE[:16] + ALL[:16]] * 16,
+            ("test", "cold"): cold,
+            ("test", "warm"): warm,
+            ("alone", "plain"): cold,
+        },
+        ways={"cold": {}, "warm": {}},
         plan={"order": ["cold"] * 2 + ["warm"] * 126, "validation": [0.5] * 8},
         together=together,
     )
@@ -91,6 +100,16 @@ def test_a_plan_says_how_often_it_takes_each_way(data):
     ]
 
 
+def test_every_way_by_itself_is_as_good_as_its_samples_on_validation(data, monkeypatch):
+    assert blocks()["ways-each"](data) == ""  # not all sets are there
+    monkeypatch.setattr(ways, "VALIDATION", ("mbpp",))
+    found = blocks()["ways-each"](data).splitlines()
+    assert found[0] == "| model | way | max@1 | max@2 | max@4 | max@8 | max@16 | max@32 |"
+    best = (1 - math.comb(16, k) / math.comb(32, k) for k in (1, 2, 4, 8, 16, 32))
+    means = " | ".join(f"{x:.3f}" for x in best)
+    assert found[2:] == [f"| off-policy-exact | cold | {means} |"]
+
+
 def test_what_plans_are_worth_is_beside_one_way_and_the_last_comparison(data):
     found = lines(blocks()["ways"](data))
     assert found["validation, plan of off-policy-exact"] == ["0.500"] * 8
@@ -103,14 +122,17 @@ def test_what_plans_are_worth_is_beside_one_way_and_the_last_comparison(data):
     assert not [row for row in found if row.startswith(("humaneval", "mbpp, humaneval"))]
 
 
-def test_plans_are_held_to_other_plans_problem_by_problem(data):
+def test_plans_are_held_to_other_plans_problem_by_problem(data, monkeypatch):
+    assert blocks()["ways-over"](data) == ""  # not all sets are there
+    monkeypatch.setattr(ways, "SAMPLED", ("mbpp",))
     found = lines(blocks()["ways-over"](data))
     own = "mbpp: plan of off-policy-exact over"
     assert found[f"{own} the plan of grpo"][-1].startswith("+0.500 (")
     assert found[f"{own} off-policy-exact alone"][0] == "+0.000 (+0.000 to +0.000)"
     assert found[f"{own} off-policy-exact alone"][-1].startswith("+0.250 (")
     assert found[f"{own} base, last comparison"][-1].startswith("+0.750 (")
-    assert not [row for row in found if "plan of grpo over" in row]  # the paper's
+    assert found["mbpp: plan of grpo over grpo, last comparison"][0].startswith("+0.000")
+    assert not [row for row in found if "plan of grpo over the plan of grpo" in row]
 
 
 def test_the_goal_is_by_as_many_samples_and_says_what_the_papers_method_has_by_a_plan(data):

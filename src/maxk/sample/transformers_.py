@@ -114,8 +114,8 @@ class TransformersSampler:
     def _classes(self, prompts: list[_Prompt]) -> Iterator[list[_Prompt]]:
         """Prompts that are sampled together: by length, where slots do not grow.
 
-        All of them if there are slots of the longest for all, in no more memory than a full batch of
-        the shortest takes.
+        All of them if there are slots of the longest for all, in no more memory than a full batch
+        of the shortest takes.
         """
         lengths = [prompt.longest for prompt in prompts]
         shortest, longest = min(lengths), max(lengths)
