@@ -1,7 +1,7 @@
 """Other ways to sample from the models of the grid, and in which order to take them.
 
 A way is a temperature, with or without hints in the prompt, and weights on the way back to the base
-model (arms.toml). arms.sh takes all these steps; each goes on from its files.
+model (arms.toml, or --arms). arms.sh takes all these steps; each goes on from its files.
 
     python -m experiments.grid.arms sample leetcode-grpo-s1 --model M --data-dir DIR --work DIR
     python -m experiments.grid.arms judge leetcode-grpo-s1 base-s0 --data-dir DIR --work DIR
@@ -14,11 +14,13 @@ model (arms.toml). arms.sh takes all these steps; each goes on from its files.
    WORK/CELL/train, or of `base` the one it began as.
 2. Judges them. Once all ways of a model are judged, a plan for 128 samples is made of them
    (`maxk.evaluate.plan`): WORK/CELL/arms/plan.json. Once all models that it was given have one,
-   a plan is made of all ways of all these models: WORK/together.json.
-3. Samples the test sets by these two plans and in no other way: WORK/CELL/arms/test/WAY. A way has
-   as many samples as the plan asks for that asks for more.
+   a plan is made of all ways of all these models: WORK/together.json. Trainings that differ in
+   nothing but the seed take turns there.
+3. Samples the test sets by these two plans, or by the second alone, and in no other way:
+   WORK/CELL/arms/test/WAY. A way has as many samples as the plan asks for that asks for more, or
+   several times as many, for better estimates.
 4. Samples the test sets in the way that the grid has, 128 times, in WORK/CELL/arms/alone/WAY: what
-   the same training is worth without a plan.
+   the same training is worth without a plan. That is only if arms.toml names such a way.
 5. Judges these, and last the samples of MBPP by the tests of MBPP+, in a folder of that name there.
 6. Writes what is judged so far:
 
@@ -48,6 +50,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +58,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from experiments.grid.plan import BASE, HERE, read_grid
+from experiments.grid.planned import in_turn
 from experiments.grid.results import lines, rows_of, whole, without_places
 from experiments.grid.sets import Sets, load_set
 from maxk.evaluate import plan, planned
@@ -107,7 +111,9 @@ class Arms:
 
 
 def read_arms(file: Path = HERE / "arms.toml") -> Arms:
-    given = tomllib.loads(file.read_text())
+    """What a file does not say is as arms.toml has it."""
+    given, own = (tomllib.loads(path.read_text()) for path in (HERE / "arms.toml", file))
+    given |= own | {"test": given["test"] | own.get("test", {})}
     given["ways"] = {name: Way(name, **each) for name, each in given["ways"].items()}
     return Arms(**given)
 
@@ -154,13 +160,21 @@ class Site:
         if phase == "validation":
             return {way.name: self.arms.n for way in ways}
         if phase == "alone":
-            return {self.arms.test["alone"]: self.arms.test["k"]}
-        asked = Counter(json.loads(self.plan_of(cell).read_text())["order"])
-        if self.together.exists():
+            alone = self.arms.test.get("alone")
+            return {alone: self.arms.test["k"]} if alone else {}
+        asked: Counter[str] = Counter()
+        if "each" in self.arms.test["plans"] or not self.together.exists():
+            asked |= Counter(json.loads(self.plan_of(cell).read_text())["order"])
+        if "together" in self.arms.test["plans"] and self.together.exists():
             order = json.loads(self.together.read_text())["order"]
             asked |= Counter(way for other, way in order if other == cell)
         turns = {way.name: len(self.arms.hints) if way.hints else 1 for way in ways}
-        return {name: -(-asked[name] // turn) * turn for name, turn in turns.items() if asked[name]}
+        times = self.arms.test["times"]
+        return {
+            name: -(-asked[name] * times // turn) * turn
+            for name, turn in turns.items()
+            if asked[name]
+        }
 
 
 # --- sampling ------------------------------------------------------------------------------------
@@ -337,7 +351,15 @@ def plan_of_ways(site: Site, ways: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """From the rewards on validation: which cell and way first, and what that is worth there."""
     runs = [Run.open(site.folder(cell, "validation", way)) for cell, way in ways]
     rewards = [[row["reward"] for row in rows_of(run, "")] for run in runs]
-    order = plan(rewards, min(site.arms.test["k"], len(ways) * site.arms.n))
+    # Of trainings that differ in their seeds a plan is to learn how many samples they get, and not
+    # which of them was lucky here: they are one way, and take turns.
+    alike: dict[tuple[str, str], list[int]] = {}
+    for i, (cell, way) in enumerate(ways):
+        alike.setdefault((cell.rpartition("-s")[0], way), []).append(i)
+    pools = [in_turn([rewards[i] for i in group]) for group in alike.values()]
+    turns = [cycle(group) for group in alike.values()]
+    order = plan(pools, min(site.arms.test["k"], len(ways) * site.arms.n))
+    order = [next(turns[i]) for i in order]
     curve = [round(float(x), 4) for x in planned(rewards, order).mean(axis=0)]
     return {"order": [ways[i] for i in order], "validation": curve}
 

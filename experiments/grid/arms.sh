@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # Ways to sample from several models on one GPU under MPS, to the end and without anybody watching.
-#   MODEL=FOLDER DATA=DIR [WORK=out/grid] [RESULTS=out/grid-results] arms.sh CELL-sSEED...
+#   MODEL=FOLDER DATA=DIR [WORK=out/grid] [RESULTS=out/grid-results] [ARMS=arms.toml] arms.sh CELL-sSEED...
 # A lane for each cell: train it, sample validation in all ways, wait for its plan and for that of all
-# together, sample the test sets by both, and what was trained also as the rest of the grid does.
-# The base model begins once the others are trained. One process judges for all, and what is judged
-# is in RESULTS/arms every half a minute. The same command goes on.
+# together, sample the test sets by both, and what was trained also as the rest of the grid does; ARMS
+# may ask for less. The base model, and means of others, begin once the others are trained. One process
+# judges for all, and what is judged is in RESULTS/arms, or what ARMS is called, every half a minute.
+# The same command goes on.
 # Exit status: 1 if a lane or the judge went wrong, after the others have ended.
 set -uo pipefail
-cd "$(dirname "$0")/../.." || exit
+here=$(dirname "$0")
+arms_file=$(realpath "${ARMS:-$here/arms.toml}")
+cd "$here/../.." || exit
 work=${WORK:-out/grid} results=${RESULTS:-out/grid-results}
 cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)  # nproc believes them
 places=(--work "$work" --data-dir "$DATA")
@@ -15,10 +18,12 @@ export PYTHONPATH=src:.${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1 HF_HUB_OFF
 flags=$(mktemp -d)  # CELL.trained, also if that failed; failed; sampled: all lanes have ended
 trap 'rm -r "$flags"' EXIT
 mkdir -p "$work"
-to_train=()
-for cell in "$@"; do [[ $cell == base-s* ]] || to_train+=("$cell"); done
+made() { [[ $1 == base-s* || $1 == *-of-* || $1 == *-kept-* ]]; }
 
-arms() { python3 -m experiments.grid.arms "$@"; }
+to_train=()
+for cell in "$@"; do made "$cell" || to_train+=("$cell"); done
+
+arms() { python3 -m experiments.grid.arms "$@" --arms "$arms_file"; }
 
 twice() { "$@" || { echo "once more: $*"; "$@"; }; }
 
@@ -48,10 +53,13 @@ planned() {  # all together only if nothing went wrong with another
 
 last() { [[ $1 == base-s* ]] || ways "$1" alone; }
 
+begin() {
+    if made "$1"; then trained || return; fi
+    [[ $1 == base-s* ]] || train "$1"
+}
+
 lane() {
-    local begin=train
-    [[ $1 == base-s* ]] && begin=trained
-    $begin "$1"
+    begin "$1"
     local status=$?
     touch "$flags/$1.trained"
     [ "$status" = 0 ] && ways "$1" validation && planned "$1" && ways "$1" test && last "$1" && return
@@ -65,13 +73,15 @@ all_lanes() {
     touch "$flags/sampled"
 }
 
-collect() { arms collect "$@" --work "$work" --results "$results/arms" >> "$work/collect.log" 2>&1; }
+collect() {
+    arms collect "$@" --work "$work" --results "$results/$(basename "$arms_file" .toml)" >> "$work/collect.log" 2>&1
+}
 
 lanes=$#
 nvidia-cuda-mps-control -d 2>/dev/null || echo "no MPS: cells take turns on the GPU"
 python3 -m experiments.grid.sets "${places[@]}" > "$work/sets.log" 2>&1 &  # the judge needs them last
 twice nice -n 5 python3 -m experiments.grid.arms judge "$@" --follow --until "$flags/sampled" "${places[@]}" \
-    --judges $(( cores < 2 ? 1 : cores * 3 / 4 )) > "$work/judge-arms.log" 2>&1 &
+    --arms "$arms_file" --judges $(( cores < 2 ? 1 : cores * 3 / 4 )) > "$work/judge-arms.log" 2>&1 &
 judge=$!
 all_lanes "$@" &
 while kill -0 "$judge" 2>/dev/null; do

@@ -387,8 +387,7 @@ def blocks() -> dict[str, Callable[[Data], str]]:
     made["final-four"] = final_four
     made["final-plan"] = final_plan
     made["final-cut-off"] = lambda data: cut_off(data, "leetcode", FINAL)
-    made |= {"ways": ways.curves, "ways-orders": ways.orders, "ways-each": ways.each}
-    made |= {"ways-over": ways.gaps, "ways-goal": ways.goal}
+    made |= ways.tables()
     made["final-goal"] = lambda data: goal(data, "leetcode", FINAL)
     for name in SETS:
         for metric in ("pass", "max"):

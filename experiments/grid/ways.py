@@ -6,9 +6,9 @@ in one way alone: the same training, and the cells of the last comparison, with 
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,10 @@ from experiments.grid.shared import KS, rewards_by_seed
 from maxk.evaluate import differences, planned, scores
 from maxk.evaluate.tables import SIGNIFICANT
 
+FOLDERS = {
+    "ways": "arms",
+    "trainings": "trainings",
+}  # of results, by what tables of them begin with
 TOGETHER = "all of these together"
 SAMPLED = ("mbpp", "humaneval", "leetcode")  # which all of the last comparison are measured on
 PAPER = "grpo"  # of the plans, the one of a method of the paper
@@ -32,7 +36,7 @@ Member = tuple[str, str]  # a cell and one of its ways
 
 @dataclass
 class Ways:
-    """The results of arms.py, by cell."""
+    """The results of arms.py in a folder, by cell."""
 
     folder: Path
 
@@ -52,10 +56,19 @@ class Ways:
         return found
 
     @cached_property
+    def names(self) -> dict[str, str]:
+        """What tables call the cells."""
+        short = Counter(name_of(cell) for cell in self.about)
+        return {
+            cell: name_of(cell) if short[name_of(cell)] == 1 else cell.removeprefix("leetcode-")
+            for cell in self.about
+        }
+
+    @cached_property
     def plans(self) -> dict[str, list[Member]]:
         """The order of every plan, by what tables call it: of each model, and of all together."""
         made = {
-            name_of(cell): [(cell, way) for way in about["plan"]["order"]]
+            self.names[cell]: [(cell, way) for way in about["plan"]["order"]]
             for cell, about in self.about.items()
             if about["plan"] is not None
         }
@@ -69,7 +82,7 @@ class Ways:
         for cell, about in self.about.items():
             if plan == TOGETHER and about["together"] is not None:
                 return about["together"]["validation"]
-            if plan == name_of(cell):
+            if plan == self.names[cell]:
                 return about["plan"]["validation"]
         raise KeyError(plan)
 
@@ -86,7 +99,12 @@ class Ways:
         order = self.plans[plan]
         members = sorted(set(order))
         found = [self.rewards(member, "test", sets) for member in members]
-        there = [each for each in found if each is not None]
+        asked = Counter(order)
+        there = [
+            each
+            for member, each in zip(members, found, strict=True)
+            if each is not None and len(each[0]) >= asked[member]
+        ]
         if len(there) < len(found):
             return None
         return planned(there, [members.index(member) for member in order], ks)
@@ -96,7 +114,7 @@ class Ways:
         made = {}
         for cell, phase, way in sorted({key[:3] for key in self.rows if key[1] == "alone"}):
             if (found := self.rewards((cell, way), phase, sets)) is not None:
-                made[name_of(cell)] = scores(found, ks)
+                made[self.names[cell]] = scores(found, ks)
         return made
 
 
@@ -108,34 +126,35 @@ def name_of(cell: str) -> str:
     return cell.rpartition("-s")[0].removeprefix("leetcode-")
 
 
-def each(data: Data) -> str:
+def each(data: Data, folder: str) -> str:
     """max@k of every way by itself, on the validation problems that plans are made of."""
-    ways, lines = read(data), []
+    ways, lines = read(data, folder), []
     for cell, about in ways.about.items():
         for way in about["ways"]:
             if (found := ways.rewards((cell, way), "validation", VALIDATION)) is not None:
                 ks = [k for k in KS if k <= len(found[0])]
                 means = (f"{x:.3f}" for x in scores(found, ks).mean(axis=0))
-                lines.append([name_of(cell), way, *means])
+                lines.append([ways.names[cell], way, *means])
     longest = max(map(len, lines), default=2) - 2
     return pipes(["model", "way", *(f"max@{k}" for k in KS[:longest])], lines) if lines else ""
 
 
-def orders(data: Data) -> str:
+def orders(data: Data, folder: str) -> str:
     """Which ways each plan takes, among so many samples."""
     lines: list[list[Any]] = []
-    for plan, order in read(data).plans.items():
+    ways = read(data, folder)
+    for plan, order in ways.plans.items():
         # By when a plan first asks for it.
         for member in sorted(set(order), key=order.index):
             cell, way = member
-            what = way if plan != TOGETHER else f"{name_of(cell)}, {way}"
+            what = way if plan != TOGETHER else f"{ways.names[cell]}, {way}"
             lines.append([plan, what, *(Counter(order[:k])[member] for k in KS)])
     return pipes(["plan of", "way", *map(str, KS)], lines) if lines else ""
 
 
-def curves(data: Data) -> str:
+def curves(data: Data, folder: str) -> str:
     """max@k by plan, by the same training in one way, and by the last comparison's cells."""
-    ways, lines = read(data), []
+    ways, lines = read(data, folder), []
     for plan in ways.plans:
         lines.append([f"validation, plan of {plan}", *(f"{x:.3f}" for x in ways.validation(plan))])
     for sets in (SAMPLED, *((name,) for name in SETS)):
@@ -149,9 +168,9 @@ def curves(data: Data) -> str:
     return pipes(["", *(f"max@{k}" for k in KS)], lines) if ways.plans else ""
 
 
-def gaps(data: Data) -> str:
+def gaps(data: Data, folder: str) -> str:
     """Every plan over the others, over the same training alone and over the last comparison."""
-    ways, lines = read(data), []
+    ways, lines = read(data, folder), []
     for sets in (SAMPLED, *((name,) for name in SETS if name not in SAMPLED)):
         made = {plan: ways.by_plan(plan, sets, KS) for plan in ways.plans}
         alone = ways.alone(sets, KS)
@@ -178,12 +197,12 @@ def final(data: Data, row: str, sets: Sequence[str]) -> np.ndarray | None:
     return np.concatenate([data.scores(cell, name, KS, "max", seeds) for name in sets])
 
 
-def goal(data: Data) -> str:
+def goal(data: Data, folder: str) -> str:
     """The plans against the best of the paper's in the last comparison, and against GRPO's plan.
 
     p is by one training and 128 samples of each: the plan's, and the first ones of the other.
     """
-    ways, k, lines = read(data), max(KS), []
+    ways, k, lines = read(data, folder), max(KS), []
     cells = {m: cell for m, cell in methods("leetcode", FINAL).items() if m not in OURS}
     for name in SETS:
         there = {m: found for m in cells if (found := final(data, m, [name])) is not None}
@@ -192,7 +211,7 @@ def goal(data: Data) -> str:
         best = max((m for m in there if m != "base"), key=lambda m: there[m][:, -1].mean())
         seeds = rewards_by_seed(data, cells[best], [name], k)
         rival = scores([row[:k] for row in seeds[min(seeds)]], [k])
-        paper = ways.by_plan(PAPER, [name], KS)
+        paper = ways.by_plan(PAPER, [name], KS) if PAPER in ways.plans else None
         for plan in ways.plans:
             if plan in ("base", PAPER) or (own := ways.by_plan(plan, [name], KS)) is None:
                 continue
@@ -229,5 +248,15 @@ def one_draw(ways: Ways, plan: str, name: str) -> np.ndarray:
     return scores([list(chain(*rows)) for rows in zip(*parts, strict=True)], [max(KS)])
 
 
-def read(data: Data) -> Ways:
-    return Ways(data.folder / "arms")
+def tables() -> dict[str, Callable[[Data], str]]:
+    """By their names."""
+    kinds = {"": curves, "-orders": orders, "-each": each, "-over": gaps, "-goal": goal}
+    return {
+        f"{name}{kind}": partial(make, folder=folder)
+        for name, folder in FOLDERS.items()
+        for kind, make in kinds.items()
+    }
+
+
+def read(data: Data, folder: str) -> Ways:
+    return Ways(data.folder / folder)

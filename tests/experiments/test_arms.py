@@ -300,6 +300,45 @@ def test_a_way_of_the_test_sets_has_the_samples_of_the_plan_that_asks_for_more(p
     assert counts == {"plain": 2, "hints": 2, "again": 3}
 
 
+def test_the_plan_together_may_be_the_only_one_and_ways_have_several_times_its_samples(place):
+    toml = place.out / "arms.toml"
+    other = ARMS.replace('alone = "again"', 'alone = ""\nplans = ["together"]\ntimes = 3')
+    toml.write_text(other)
+    place.set_plan(["back", "back"])
+    place.set_together([[CELL, "plain"], [BASE, "again"], [CELL, "hints"], [CELL, "plain"]])
+    place.run("sample", CELL, "--phase", "test")
+    place.run("sample", CELL, "--phase", "alone")
+    counts = {path.name: Run.open(path).config["n"] for path in place.folder("", "test").iterdir()}
+    assert counts == {"plain": 6, "hints": 4}  # 3, and so each of the two hints twice
+    assert not place.folder("", "alone").exists()
+
+
+def test_without_a_plan_together_each_model_has_its_own(place):
+    toml = place.out / "arms.toml"
+    toml.write_text(ARMS.replace("k = 8", 'k = 8\nplans = ["together"]'))
+    place.set_plan(["back", "back"])
+    (place.work / "together.json").unlink()
+    place.run("sample", CELL, "--phase", "test")
+    assert {path.name for path in place.folder("", "test").iterdir()} == {"back"}
+
+
+def test_trainings_that_differ_in_their_seed_take_turns(place):
+    """What one of them was lucky with does not count for it alone."""
+    twin = "leetcode-grpo-s2"
+    shutil.copytree(place.work / CELL, place.work / twin)
+    for way in SOLVED:  # which the twin fails in
+        folder = place.folder(way, cell=twin)
+        shutil.rmtree(folder)
+        shutil.copytree(place.folder("again", cell=twin), folder)
+    (place.work / "together.json").unlink()
+    place.run("judge", CELL, twin, BASE)
+    order = json.loads((place.work / "together.json").read_text())["order"]
+    assert order[:2] == [[CELL, "back"], [twin, "back"]]  # alone the first would not go on
+    for way in WAYS:
+        turns = [cell for cell, other in order if other == way and cell != BASE]
+        assert turns == [CELL, twin, CELL, twin, CELL, twin, CELL, twin][: len(turns)]
+
+
 def test_alone_is_one_way_with_other_samples_and_judged_by_all_tests(place):
     place.set_plan(["again"])
     (place.work / "together.json").unlink()
@@ -369,15 +408,18 @@ def test_weights_on_the_way_back_are_those_of_a_mixed_model(tmp_path):
         torch.testing.assert_close(kept[name], weight, rtol=0, atol=0)
 
 
-def test_the_ways_of_the_grid_are_of_its_sets_and_have_every_hint_equally_often():
-    arms, grid = read_arms(), read_grid()
+@pytest.mark.parametrize("file", ["arms.toml", "trainings.toml"])
+def test_the_ways_of_the_grid_are_of_its_sets_and_have_every_hint_equally_often(file):
+    arms, grid = read_arms(HERE / file), read_grid()
     judged = arms.test["judged_too"]
     assert {*arms.validation, *arms.test["sets"], *judged} <= grid.sets.keys()
     assert not set(arms.validation) & {*arms.test["sets"], *judged}
     assert {name: grid.sets[name].judged_on for name in judged} == judged
     assert arms.n % len(arms.hints) == 0
-    alone = arms.ways[arms.test["alone"]]
-    assert (alone.temperature, alone.start, alone.hints) == (grid.settings.temperature, 0, False)
+    if arms.test["alone"]:
+        alone = arms.ways[arms.test["alone"]]
+        as_trained = (grid.settings.temperature, 0, False)
+        assert (alone.temperature, alone.start, alone.hints) == as_trained
     for cell in (CELL, BASE):
         assert len(arms.of(cell)) * arms.n >= arms.test["k"]
 
@@ -467,8 +509,22 @@ def test_lanes_train_choose_and_test_and_the_base_begins_when_others_are_trained
     assert not [line for line in said if "run base" in line or "base-s0 --phase alone" in line]
     collected = "arms collect leetcode-grpo-s1 base-s0 mbpp-grpo-s2"
     assert said[-1].startswith(f"end {collected} --work {tmp_path / 'work'} --results")
-    assert said[-1].endswith(str(tmp_path / "results" / "arms"))
+    results = tmp_path / "results" / "arms"
+    assert said[-1].endswith(f"{results} --arms {HERE / 'arms.toml'}")
     assert sum(line.startswith("begin arms judge") for line in said) == 1
+
+
+def test_means_of_trainings_are_made_once_these_are_trained(tmp_path):
+    cells = ("leetcode-grpo-s1", "leetcode-grpo-s2", "leetcode-grpo-of-2-s1", "base-s0")
+    arms = tmp_path / "other.toml"
+    status, said = lanes(tmp_path, *cells, ARMS=str(arms))
+    assert status == 0
+    made = place_of(said, "begin run leetcode-grpo-of-2 --seeds 1 ", "--beside 1 ")
+    for seed in (1, 2):
+        assert place_of(said, f"end run leetcode-grpo --seeds {seed} ") < made
+    assert place_of(said, "end arms sample leetcode-grpo-of-2-s1 --phase test --beside 3 ")
+    assert all(f"--arms {arms}" in line for line in said if " arms " in line)
+    assert said[-1].split(" --results ")[1].startswith(str(tmp_path / "results" / "other"))
 
 
 def test_a_training_that_fails_is_tried_again_and_then_the_others_go_on(tmp_path):

@@ -154,3 +154,19 @@ def test_the_goal_is_by_as_many_samples_and_says_what_the_papers_method_has_by_a
 def test_without_plans_there_are_no_tables(tmp_path):
     for name in ("ways", "ways-orders", "ways-over", "ways-goal"):
         assert blocks()[name](Data(tmp_path)) == ""
+
+
+def test_trainings_of_one_method_are_named_by_their_seeds_and_plans_need_their_samples(tmp_path):
+    folder = tmp_path / "trainings"
+    cells = ["leetcode-grpo-s1", "leetcode-grpo-s2"]
+    together = {"order": [[cells[0], "a"], [cells[1], "a"]] * 64, "validation": [0.5] * 8}
+    for cell, rewards in zip(cells, ([ALL[:64], NONE[:64]], [NONE[:64], NONE[:64]]), strict=True):
+        plan = {"order": ["a"] * 128, "validation": [0.0] * 8}
+        write_arms(folder, cell, {("test", "a"): rewards}, plan=plan, together=together)
+    found = lines(blocks()["trainings"](Data(tmp_path)))
+    assert found["mbpp: plan of all of these together"] == ["0.500"] * 8
+    # By a plan of its own each would need 128.
+    assert "validation, plan of grpo-s1" in found
+    assert not [row for row in found if row.startswith("mbpp: plan of grpo")]
+    table = blocks()["trainings-orders"](Data(tmp_path))
+    assert "| all of these together | grpo-s2, a | 0 | 1 | 2 | 4 | 8 | 16 | 32 | 64 |" in table
