@@ -420,7 +420,7 @@ def test_the_ways_of_the_grid_are_of_its_sets_and_have_every_hint_equally_often(
         alone = arms.ways[arms.test["alone"]]
         as_trained = (grid.settings.temperature, 0, False)
         assert (alone.temperature, alone.start, alone.hints) == as_trained
-    for cell in (CELL, BASE):
+    for cell in (CELL, BASE) if file == "arms.toml" else (CELL,):
         assert len(arms.of(cell)) * arms.n >= arms.test["k"]
 
 
