@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 
 from experiments.grid.data import Data, pipes, with_interval
 from experiments.grid.pairs import FINAL, OURS, SETS, methods
-from experiments.grid.planned import VALIDATION
+from experiments.grid.planned import VALIDATION, in_turn
 from experiments.grid.shared import KS, rewards_by_seed
-from maxk.evaluate import differences, planned, scores
+from maxk.evaluate import differences, planned, planned_elsewhere, scores
 from maxk.evaluate.tables import SIGNIFICANT
 
 FOLDERS = {
@@ -85,6 +85,20 @@ class Ways:
             if plan == self.names[cell]:
                 return about["plan"]["validation"]
         raise KeyError(plan)
+
+    def elsewhere(self, plan: str) -> np.ndarray | None:
+        """And on problems there that it was not chosen by: [ks]."""
+        cells = [cell for cell in self.about if plan in (TOGETHER, self.names[cell])]
+        alike: dict[Member, list[list]] = {}
+        for cell in cells:
+            for way in self.about[cell]["ways"]:
+                if (found := self.rewards((cell, way), "validation", VALIDATION)) is None:
+                    return None
+                alike.setdefault((cell.rpartition("-s")[0], way), []).append(found)
+        if not alike:
+            return None
+        pools = [in_turn(trainings) for trainings in alike.values()]
+        return planned_elsewhere(pools, len(self.plans[plan]), KS).mean(axis=0)
 
     def rewards(self, member: Member, phase: str, sets: Sequence[str]) -> list[list[float]] | None:
         """Of the problems of all sets by id; None where one of them is not there."""
@@ -157,6 +171,8 @@ def curves(data: Data, folder: str) -> str:
     ways, lines = read(data, folder), []
     for plan in ways.plans:
         lines.append([f"validation, plan of {plan}", *(f"{x:.3f}" for x in ways.validation(plan))])
+        if (found := ways.elsewhere(plan)) is not None:
+            lines.append(["... on problems it was not chosen by", *(f"{x:.3f}" for x in found)])
     for sets in (SAMPLED, *((name,) for name in SETS)):
         made = {f"plan of {plan}": ways.by_plan(plan, sets, KS) for plan in ways.plans}
         made |= {f"{row} alone": found for row, found in ways.alone(sets, KS).items()}

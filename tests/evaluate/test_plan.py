@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maxk.evaluate import differences, plan, planned, scores, spread
+from maxk.evaluate import differences, plan, planned, planned_elsewhere, scores, spread
 from maxk.evaluate.plan import as_many_of
 
 REWARDS = st.sampled_from([-0.5, 0.0, 0.25, 1.0, 1.75])
@@ -205,3 +205,44 @@ def test_another_metric_is_refused():
     for call in (lambda: plan(WAYS, 1, "mean"), lambda: planned(WAYS, [0], None, "mean")):  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="metric='mean' is unknown"):
             call()
+
+
+@given(several(problems=6), st.data())
+def test_elsewhere_each_problem_has_the_plan_of_the_other_folds(ways, data):
+    count, most = len(ways[0]), sum(len(rows[0]) for rows in ways)
+    if count < 2:
+        with pytest.raises(ValueError, match="folds=5 must be between 2 and the number of"):
+            planned_elsewhere(ways, 1)
+        return
+    k, folds = data.draw(st.integers(1, most)), data.draw(st.integers(2, count))
+    found = planned_elsewhere(ways, k, [k], folds=folds)[:, 0]
+    for i, value in enumerate(found):
+        kept = [j for j in range(count) if j % folds != i % folds]
+        order = plan([[rows[j] for j in kept] for rows in ways], k)
+        rows = [each[i] for each in ways]
+        assert isclose(value, every_choice(rows, Counter(order)), abs_tol=1e-12)
+
+
+def test_elsewhere_is_not_flattered_by_ways_that_do_not_differ():
+    """Of many equal ways the plan of these problems takes those that were lucky here."""
+    random, gaps = np.random.default_rng(3), []
+    for _ in range(20):
+        chance = random.uniform(0, 0.6, (60, 1))
+        ways = [(random.random((60, 4)) < chance).astype(float) for _ in range(30)]
+        true = (1 - (1 - chance) ** 8).mean()
+        found = (planned(ways, plan(ways, 8), [8]), planned_elsewhere(ways, 8, [8]))
+        gaps.append([each.mean() - true for each in found])
+    (fitted, others), errors = np.mean(gaps, axis=0), np.std(gaps, axis=0) / 20**0.5
+    assert fitted > 5 * errors[0]
+    assert abs(others) < 2 * errors[1]
+
+
+def test_elsewhere_knows_the_metric_and_the_threshold():
+    ways = [[[0.5], [0.5], [0.5]], [[0.4], [1.0], [0.4]]]
+    assert planned_elsewhere(ways, 1, metric="pass", folds=3).tolist() == [[0.0], [0.0], [0.0]]
+    half = planned_elsewhere(ways, 1, metric="pass", threshold=0.5, folds=3)
+    assert half.tolist() == [[1.0], [1.0], [1.0]]
+    with pytest.raises(ValueError, match=r"ways have \[2, 3\] problems"):
+        planned_elsewhere([ways[0], ways[1][:2]], 1)
+    with pytest.raises(ValueError, match="k=3 is larger than n=2"):
+        planned_elsewhere(ways, 2, [3], folds=2)

@@ -10,7 +10,7 @@ import tyro
 
 from maxk.cli.console import console
 from maxk.cli.plan import Plan
-from maxk.evaluate import plan, planned, scores
+from maxk.evaluate import plan, planned, planned_elsewhere, scores
 from tests.evaluate.test_commands import maxk, rewards, run_of
 
 SETTINGS = {"temperature": 1.0, "top_p": 1.0, "max_tokens": 256, "seed": 0, "chat": True}
@@ -69,7 +69,10 @@ def test_it_says_how_many_of_each_way_come_first_and_what_they_are_worth(runs, t
         assert row(values, name) == shown + ["-"] * (6 - len(shown))
     whole = planned(table(), order, ks).mean(0)
     assert row(values, "plan") == [f"{value:.3f}" for value in whole]
-    assert "the figures are of the problems the plan was chosen on" in done.stdout
+    elsewhere = planned_elsewhere(table(), 20, ks).mean(0)
+    assert row(values, "elsewhere") == [f"{value:.3f}" for value in elsewhere]
+    assert "the figures of 'plan' are of the problems it was chosen on" in done.stdout
+    assert "'elsewhere' has each problem by a plan of the others, fold by fold" in done.stdout
     assert "p =" not in done.stdout
 
 
@@ -83,6 +86,7 @@ def test_it_is_chosen_on_some_problems_and_reported_on_others(runs, capsys):
     expected = [(name, k) for name in NAMES for k in (1, 2, 4, 8, 16) if name != "short" or k < 6]
     assert [(name, int(k)) for name, k, _ in pairs] == expected
     assert "chosen on" not in said
+    assert "elsewhere" not in said
     # At k = n nothing is left to choose: the first samples, as many of each as the plan has.
     counts = [order.count(way) for way in range(3)]
     parts = [each[:, :count] for each, count in zip(table("humaneval"), counts, strict=True)]

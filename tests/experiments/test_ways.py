@@ -110,6 +110,21 @@ def test_every_way_by_itself_is_as_good_as_its_samples_on_validation(data, monke
     assert found[2:] == [f"| off-policy-exact | cold | {means} |"]
 
 
+def test_what_a_plan_promises_is_beside_what_it_is_worth_on_other_problems(tmp_path, monkeypatch):
+    monkeypatch.setattr(ways, "VALIDATION", ("mbpp",))
+    cell = "leetcode-grpo-s9"
+    write_arms(
+        *(tmp_path / "arms", cell),
+        {("validation", "b"): [NONE[:64]] * 5, ("validation", "a"): [ALL[:64]] + [NONE[:64]] * 4},
+        ways={"b": {}, "a": {}},
+        plan={"order": ["a"] * 64 + ["b"] * 64, "validation": [0.2] * 8},
+    )
+    found = lines(blocks()["ways"](Data(tmp_path)))
+    assert found["validation, plan of grpo"] == ["0.200"] * 8
+    # Who has not seen the first problem has no reason to take a before b is used up.
+    assert found["... on problems it was not chosen by"] == ["0.000"] * 7 + ["0.200"]
+
+
 def test_what_plans_are_worth_is_beside_one_way_and_the_last_comparison(data):
     found = lines(blocks()["ways"](data))
     assert found["validation, plan of off-policy-exact"] == ["0.500"] * 8

@@ -12,7 +12,7 @@ import tyro
 from rich.table import Table
 
 from maxk.cli.console import console
-from maxk.evaluate import adjust, differences, plan, planned, scores
+from maxk.evaluate import adjust, differences, plan, planned, planned_elsewhere, scores
 from maxk.evaluate import tables as forms
 from maxk.evaluate.bootstrap import mean_interval
 from maxk.evaluate.evaluation import refuse_different_problems
@@ -22,7 +22,8 @@ from maxk.evaluate.stored import Stored, read_run, refuse_other_problems, way_of
 from maxk.runs import differences as differences_of_config
 
 Ways = dict[str, list[np.ndarray]]  # rewards of each problem by way, all of the same problems
-PLAN = "plan"  # what the tables call it
+PLAN, ELSEWHERE = "plan", "elsewhere"  # what the tables call it, and what it is worth on others
+FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,23 @@ class Plan:
         console.print("samples of each way among the first 1, 2, 4 ... of the plan:")
         console.print(counts_table(names, list(chosen), ks))
         shown = self.others(chosen, names) if self.on else chosen
-        found = figures(rows_of(shown), order, ks, self.metric)
+        ways, plans = rows_of(shown), {}
+        plans[PLAN] = planned(list(ways.values()), order, ks, self.metric)
+        if not self.on and (folds := min(FOLDS, len(plans[PLAN]))) > 1:
+            rewards = list(ways.values())
+            plans[ELSEWHERE] = planned_elsewhere(rewards, self.k, ks, self.metric, folds=folds)
+        found = figures(plans, ways, ks, self.metric)
         console.print(forms.terminal(found, intervals=self.intervals))
         if self.on:
-            lines = self.against_each(rows_of(shown), order, ks)
+            lines = self.against_each(ways, order, ks)
             seen = sum(each in first(chosen).rewards for each in first(shown).rewards)
             if seen:
                 lines += [f"{seen} of these problems have an id of those the plan was chosen on"]
         else:
-            lines = ["the figures are of the problems the plan was chosen on; --on takes others"]
+            lines = [f"the figures of {PLAN!r} are of the problems it was chosen on"]
+            if ELSEWHERE in plans:
+                lines += [f"{ELSEWHERE!r} has each problem by a plan of the others, fold by fold"]
+            lines += ["--on takes runs on other problems"]
         for line in lines:
             console.print(line, markup=False, soft_wrap=True)
         if self.out is not None:
@@ -117,7 +126,7 @@ def runs_of(given: Sequence[str]) -> dict[str, Stored]:
     for each in given:
         name, equals, folder = each.rpartition("=")
         run = read_run(folder, name=name if equals else None)
-        if run.name in (*runs, PLAN):
+        if run.name in (*runs, PLAN, ELSEWHERE):
             raise ValueError(f"{run.name!r} is taken; give this run another name: NAME={folder}")
         runs[run.name] = run
     if len(runs) < 2:
@@ -152,13 +161,16 @@ def counts_table(order: Sequence[str], names: Sequence[str], ks: Sequence[int]) 
 
 
 def figures(
-    ways: Ways, order: Sequence[int], ks: Sequence[int], metric: Literal["max", "pass"]
+    plans: dict[str, np.ndarray],
+    ways: Ways,
+    ks: Sequence[int],
+    metric: Literal["max", "pass"],
 ) -> forms.Table:
-    """The plan and every way alone, with intervals; nothing where there are fewer than k samples.
+    """Plans and every way alone, with intervals; nothing where there are fewer than k samples.
 
     No ranks: they would be tests of unequal numbers of samples.
     """
-    columns = {PLAN: planned(list(ways.values()), order, ks, metric)}
+    columns = dict(plans)
     for name, rows in ways.items():
         columns[name] = scores(rows, [k for k in ks if k <= fewest(rows)], metric)
     values_PK = np.hstack(list(columns.values()))

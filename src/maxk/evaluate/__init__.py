@@ -7,7 +7,7 @@ from maxk.evaluate.curves import Curve, Point, curve, curves_by_group
 from maxk.evaluate.diversity import distinct, normalise, unique_share
 from maxk.evaluate.evaluation import Comparison, Evaluation, Pair, compare, evaluate
 from maxk.evaluate.paired import Difference, adjust, differences, wilcoxon
-from maxk.evaluate.plan import plan, planned
+from maxk.evaluate.plan import plan, planned, planned_elsewhere
 from maxk.evaluate.predict import Forecast, ForecastPoint, predict
 from maxk.evaluate.samples import scores
 from maxk.evaluate.spread import spread
@@ -34,6 +34,7 @@ __all__ = [
     "normalise",
     "plan",
     "planned",
+    "planned_elsewhere",
     "predict",
     "ranked",
     "scores",

@@ -77,6 +77,37 @@ def planned(
     return out_PK
 
 
+def planned_elsewhere(
+    ways: Sequence[Rewards],
+    k: int,
+    ks: Sequence[int] | None = None,
+    metric: Metric = "max",
+    threshold: float = 1.0,
+    folds: int = 5,
+) -> np.ndarray:
+    """max@k or pass@k of every problem by a plan that was chosen without it: [problems, ks].
+
+    What `plan` may be expected to be worth on other problems, where there are none to try it on:
+    problem i is in fold i % folds, and each fold has the plan for k samples of all the others.
+
+    >>> first, second = [[1.0], [1.0], [0.0]], [[0.0], [0.0], [1.0]]
+    >>> plan([first, second], k=1)
+    [0]
+    >>> planned_elsewhere([first, second], k=1, folds=3).tolist()  # the last by the other two
+    [[1.0], [1.0], [0.0]]
+    """
+    tables = _tables(ways, metric, threshold)
+    if not 2 <= folds <= (count := len(tables[0])):
+        raise ValueError(f"folds={folds} must be between 2 and the number of problems, {count}")
+    ks = check_ks(ks, k)
+    out_PK = np.empty((count, len(ks)))
+    fold_P = np.arange(count) % folds
+    for fold in range(folds):
+        order = plan([table[fold_P != fold] for table in tables], k)
+        out_PK[fold_P == fold] = planned([table[fold_P == fold] for table in tables], order, ks)
+    return out_PK
+
+
 def as_many_of(ways: Sequence[Rewards], order: Sequence[int], n: int) -> list[list[Any]]:
     """The first samples of each way, n in all and shared as the order shares them.
 
