@@ -74,6 +74,9 @@ def test_it_says_how_many_of_each_way_come_first_and_what_they_are_worth(runs, t
     assert "the figures of 'plan' are of the problems it was chosen on" in done.stdout
     assert "'elsewhere' has each problem by a plan of the others, fold by fold" in done.stdout
     assert "p =" not in done.stdout
+    assert order.count(2) == 6
+    assert order.count(0) < 16
+    assert "all there are of short: with more the plan might take more" in done.stdout
 
 
 def test_it_is_chosen_on_some_problems_and_reported_on_others(runs, capsys):
@@ -87,6 +90,8 @@ def test_it_is_chosen_on_some_problems_and_reported_on_others(runs, capsys):
     assert [(name, int(k)) for name, k, _ in pairs] == expected
     assert "chosen on" not in said
     assert "elsewhere" not in said
+    assert order.count(2) == 6
+    assert "all there are of short" in said  # of what was chosen on
     # At k = n nothing is left to choose: the first samples, as many of each as the plan has.
     counts = [order.count(way) for way in range(3)]
     parts = [each[:, :count] for each, count in zip(table("humaneval"), counts, strict=True)]
@@ -96,7 +101,7 @@ def test_it_is_chosen_on_some_problems_and_reported_on_others(runs, capsys):
 
 
 def test_intervals_are_those_of_maxk_evaluate(runs, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(console, "width", 200)
+    monkeypatch.setattr(console, "width", 30)  # which cuts nothing
     assert run(*named(runs)[:2], "-k", "2", "--metric", "pass", "--intervals") == 0
     said = capsys.readouterr().out
     out = tmp_path / "out.json"
@@ -105,6 +110,7 @@ def test_intervals_are_those_of_maxk_evaluate(runs, tmp_path, monkeypatch, capsy
     expected = "{value:.3f} [{low:.3f}, {high:.3f}]".format(**point)
     assert expected in said
     assert "pass@2" in said
+    assert row(said, "plain")[0] == "{value:.3f}".format(**point)
 
 
 def test_what_was_chosen_on_is_noticed_among_what_is_reported(runs, capsys):

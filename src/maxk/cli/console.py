@@ -5,12 +5,21 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from maxk.verify.stored import Summary
 
 console = Console(highlight=False)
 State = TypeVar("State")
+
+
+def show(table: Table) -> None:
+    """A table as wide as it is: a narrow terminal wraps its lines, where rich cuts its cells."""
+    room = console.options.update(width=10_000)
+    width = max(console.width, Measurement.get(console, room, table).maximum)
+    Console(highlight=False, width=width).print(table)
 
 
 class Shown(Generic[State]):

@@ -10,7 +10,7 @@ import numpy as np
 import tyro
 from rich.table import Table
 
-from maxk.cli.console import console
+from maxk.cli.console import console, show
 from maxk.evaluate import Curve, compare, evaluate, predict, ranked, scores
 from maxk.evaluate import tables as forms
 from maxk.evaluate.evaluation import as_many, scores_of_all
@@ -201,7 +201,7 @@ class Compare:
     def write(self, tables: Sequence[forms.Table], lines: Sequence[str]) -> None:
         if self.form == "terminal" and self.out is None:
             for table in tables:
-                console.print(forms.terminal(table, intervals=self.intervals))
+                show(forms.terminal(table, intervals=self.intervals))
             for line in lines:
                 console.print(line, markup=False, soft_wrap=True)
             return

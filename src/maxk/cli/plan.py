@@ -11,7 +11,7 @@ import numpy as np
 import tyro
 from rich.table import Table
 
-from maxk.cli.console import console
+from maxk.cli.console import console, show
 from maxk.evaluate import adjust, differences, plan, planned, planned_elsewhere, scores
 from maxk.evaluate import tables as forms
 from maxk.evaluate.bootstrap import mean_interval
@@ -59,7 +59,7 @@ class Plan:
             rewards = list(ways.values())
             plans[ELSEWHERE] = planned_elsewhere(rewards, self.k, ks, self.metric, folds=folds)
         found = figures(plans, ways, ks, self.metric)
-        console.print(forms.terminal(found, intervals=self.intervals))
+        show(forms.terminal(found, intervals=self.intervals))
         if self.on:
             lines = self.against_each(ways, order, ks)
             seen = sum(each in first(chosen).rewards for each in first(shown).rewards)
@@ -70,6 +70,9 @@ class Plan:
             if ELSEWHERE in plans:
                 lines += [f"{ELSEWHERE!r} has each problem by a plan of the others, fold by fold"]
             lines += ["--on takes runs on other problems"]
+        used_up = [name for name in chosen if names.count(name) == fewest(chosen[name].rows)]
+        if used_up:
+            lines += [f"all there are of {', '.join(used_up)}: with more the plan might take more"]
         for line in lines:
             console.print(line, markup=False, soft_wrap=True)
         if self.out is not None:
