@@ -222,11 +222,13 @@ CHOICES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "grpo-of-3-kept-50": ("grpo", {}, kept(50)),
     "off-policy-of-3": ("off-policy", {}, {}),
     "off-policy-of-3-kept-30": ("off-policy", {}, kept(30)),
+    "off-policy-exact-of-3": ("off-policy-exact", {}, {}),
 }
 LAST = (  # of these, for the last comparison
     *("grpo-kept-30", "bon-mean-kept-30", "bon-centered-kept-30", "off-policy-kept-30"),
     *("off-policy-exact-kept-30", "grpo-further", "grpo-further-kept-30", "grpo-further-kept-50"),
     *("grpo-of-3", "grpo-of-3-kept-15", "grpo-of-3-kept-30", "grpo-of-3-kept-50"),
+    "off-policy-exact-of-3",
 )
 DRIFT = {"num_iterations": 8, **FAST}
 
