@@ -185,21 +185,22 @@ def curves(data: Data, folder: str) -> str:
 
 
 def gaps(data: Data, folder: str) -> str:
-    """Every plan over the others, over the same training alone and over the last comparison."""
+    """Plans over other plans, and these and what is sampled alone over the last comparison."""
     ways, lines = read(data, folder), []
     for sets in (SAMPLED, *((name,) for name in SETS if name not in SAMPLED)):
-        made = {plan: ways.by_plan(plan, sets, KS) for plan in ways.plans}
+        plans = {plan: ways.by_plan(plan, sets, KS) for plan in ways.plans}
         alone = ways.alone(sets, KS)
-        for plan, own in made.items():
-            if own is None:
-                continue
-            against = {f"the plan of {x}": made.get(x) for x in ("base", PAPER) if x != plan}
-            against |= {f"{plan} alone": alone.get(plan)}
-            against |= {f"{row}, last comparison": final(data, row, sets) for row in OTHERS}
-            for row, other in against.items():
-                if other is not None:
-                    found = map(with_interval, differences(own, other))
-                    lines.append([f"{', '.join(sets)}: plan of {plan} over {row}", *found])
+        last = {f"{row}, last comparison": final(data, row, sets) for row in OTHERS}
+        rows = {}
+        for plan, own in plans.items():
+            others = {f"the plan of {x}": plans.get(x) for x in ("base", PAPER) if x != plan}
+            rows[f"plan of {plan}"] = (own, others | {f"{plan} alone": alone.get(plan)} | last)
+        rows |= {f"{name} alone": (own, last) for name, own in alone.items()}
+        for row, (own, others) in rows.items():
+            for other, theirs in others.items():
+                if own is not None and theirs is not None:
+                    found = map(with_interval, differences(own, theirs))
+                    lines.append([f"{', '.join(sets)}: {row} over {other}", *found])
     return pipes(["", *(f"max@{k}" for k in KS)], lines) if lines else ""
 
 

@@ -146,6 +146,7 @@ def test_plans_are_held_to_other_plans_problem_by_problem(data, monkeypatch):
     assert found[f"{own} off-policy-exact alone"][0] == "+0.000 (+0.000 to +0.000)"
     assert found[f"{own} off-policy-exact alone"][-1].startswith("+0.250 (")
     assert found[f"{own} base, last comparison"][-1].startswith("+0.750 (")
+    assert found["mbpp: off-policy-exact alone over base, last comparison"][-1].startswith("+0.500")
     assert found["mbpp: plan of grpo over grpo, last comparison"][0].startswith("+0.000")
     assert not [row for row in found if "plan of grpo over the plan of grpo" in row]
 
