@@ -2,8 +2,11 @@
 
 A plan is of one model, or of several; a test set is sampled by it. What it is held to is sampled
 in one way alone: the same training, and the cells of the last comparison, with as many tokens.
+
+    python -m experiments.grid.ways ways --out out/figures      # the figure; tables by tables.py
 """
 
+import argparse
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -11,17 +14,23 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
 from experiments.grid.data import Data, pipes, with_interval
 from experiments.grid.pairs import FINAL, OURS, SETS, methods
+from experiments.grid.plan import HERE
 from experiments.grid.planned import VALIDATION, in_turn
 from experiments.grid.shared import KS, rewards_by_seed
 from maxk.evaluate import differences, planned, planned_elsewhere, scores
 from maxk.evaluate.tables import SIGNIFICANT
+from maxk.report.draw import write_files
+from maxk.report.look import MUTED, Figure, Numbers, draw_line, legend, styles
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FOLDERS = {
     "ways": "arms",
@@ -265,6 +274,55 @@ def one_draw(ways: Ways, plan: str, name: str) -> np.ndarray:
     return scores([list(chain(*rows)) for rows in zip(*parts, strict=True)], [max(KS)])
 
 
+# --- the figure ----------------------------------------------------------------------------------
+
+
+def figure(data: Data, name: str) -> Figure:
+    """What plans and the last comparison have over the base model at temperature 1, by k."""
+    ways, base = read(data, FOLDERS[name]), final(data, "base", SAMPLED)
+    assert base is not None
+    rows = {"plan of base": ways.by_plan("base", SAMPLED, KS)} if "base" in ways.plans else {}
+    rows |= {f"{row}, temperature 1": final(data, row, SAMPLED) for row in OTHERS if row != "base"}
+    rows |= {
+        f"plan of {plan}": ways.by_plan(plan, SAMPLED, KS)
+        for plan in (PAPER, "off-policy-exact", TOGETHER)
+        if plan in ways.plans
+    }
+    gaps = {row: (found - base).mean(axis=0) for row, found in rows.items() if found is not None}
+    look = styles(list(gaps))
+
+    def draw(axes: "Axes") -> None:
+        axes.axhline(0.0, color=MUTED, linewidth=0.8)
+        for row, gap in gaps.items():
+            draw_line(axes, KS, gap.tolist(), look[row])
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(KS, [str(k) for k in KS])
+        axes.set_xlabel("k, samples to choose from")
+        axes.set_ylabel("over the base model at temperature 1")
+        legend(axes, "upper right")
+
+    numbers = [(str(k), *(f"{gap[i]:+.3f}" for gap in gaps.values())) for i, k in enumerate(KS)]
+    return Figure(
+        f"grid-{name}",
+        "max@k by plans of ways to sample",
+        f"Means over the problems of {', '.join(SAMPLED)}.",
+        draw,
+        Numbers(("k", *gaps), tuple(numbers)),
+    )
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="draw what ways to sample are worth")
+    parser.add_argument("name", choices=tuple(FOLDERS), help="as tables of them begin")
+    parser.add_argument("--results", type=Path, default=HERE / "results")
+    parser.add_argument("--out", type=Path, default=Path("out/figures"))
+    asked = parser.parse_args(given)
+    write_files([figure(Data(asked.results), asked.name)], asked.out)
+
+
+# --- what the tables are called ------------------------------------------------------------------
+
+
 def tables() -> dict[str, Callable[[Data], str]]:
     """By their names."""
     kinds = {"": curves, "-orders": orders, "-each": each, "-over": gaps, "-goal": goal}
@@ -277,3 +335,7 @@ def tables() -> dict[str, Callable[[Data], str]]:
 
 def read(data: Data, folder: str) -> Ways:
     return Ways(data.folder / folder)
+
+
+if __name__ == "__main__":
+    main()

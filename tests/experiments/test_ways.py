@@ -186,3 +186,17 @@ def test_trainings_of_one_method_are_named_by_their_seeds_and_plans_need_their_s
     assert not [row for row in found if row.startswith("mbpp: plan of grpo")]
     table = blocks()["trainings-orders"](Data(tmp_path))
     assert "| all of these together | grpo-s2, a | 0 | 1 | 2 | 4 | 8 | 16 | 32 | 64 |" in table
+
+
+def test_the_figure_is_of_the_tables(data, monkeypatch, tmp_path):
+    monkeypatch.setattr(ways, "SAMPLED", ("mbpp",))
+    found = ways.figure(data, "ways")
+    by_k = dict(zip(found.numbers.columns, zip(*found.numbers.rows, strict=True), strict=True))
+    assert by_k["k"] == ("1", "2", "4", "8", "16", "32", "64", "128")
+    assert by_k["grpo, temperature 1"] == ("+0.250",) * 8
+    assert by_k["plan of off-policy-exact"] == ("+0.500",) * 2 + ("+0.750",) * 6
+    assert "off-policy, temperature 1" not in by_k
+    out = tmp_path / "figures"
+    ways.main(["ways", "--results", str(data.folder), "--out", str(out)])
+    drawn = (out / "grid-ways.svg").read_text()
+    assert all(name in drawn for name in found.numbers.columns[1:])
