@@ -22,20 +22,7 @@ model (arms.toml, or --arms). arms.sh takes all these steps; each goes on from i
 4. Samples the test sets in the way that the grid has, 128 times, in WORK/CELL/arms/alone/WAY: what
    the same training is worth without a plan. That is only if arms.toml names such a way.
 5. Judges these, and last the samples of MBPP by the tests of MBPP+, in a folder of that name there.
-6. Writes what is judged so far:
-
-    CELL.json      the training's id, machines, settings, hints, ways; the plan, with what it is
-                   worth on the problems it was chosen by, for 1, 2, 4 ... samples, and the plan of
-                   several models; seconds and tokens of each way's last start
-    CELL.parquet   a row per phase, way, set and problem, with lists over the samples
-
-      phase        string         "validation", "test" or "alone"
-      way          string         name in arms.toml
-      set          string
-      problem      string         id
-      reward       list<double>   the fraction of tests passed
-      tokens       list<int16>    of the completion, the end token counted
-      stopped      list<bool>     it ended by itself
+6. Writes what is judged so far (arms_results.py).
 
 Sample i of a way with hints has hint i modulo their number.
 """
@@ -44,23 +31,20 @@ import argparse
 import json
 import sys
 import time
-import tomllib
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import asdict, replace
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from experiments.grid.plan import BASE, HERE, read_grid
-from experiments.grid.planned import in_turn
-from experiments.grid.results import lines, rows_of, whole, without_places
-from experiments.grid.sets import Sets, load_set
+from experiments.grid.arms_results import collect
+from experiments.grid.arms_site import PHASES, Site, Way, is_base, sampled
+from experiments.grid.plan import HERE, read_grid
+from experiments.grid.planned import alike, in_turn
+from experiments.grid.results import rows_of, whole
+from experiments.grid.sets import Sets
 from maxk.evaluate import plan, planned
 from maxk.pocket import resolve
 from maxk.records import Problem
@@ -71,110 +55,7 @@ from maxk.sample import Judging, Sampler, sample, verify_run
 if TYPE_CHECKING:
     import torch
 
-PHASES = ("validation", "test", "alone")
-ROWS = pa.schema(
-    [
-        *((name, pa.string()) for name in ("phase", "way", "set", "problem")),
-        ("reward", pa.list_(pa.float64())),
-        ("tokens", pa.list_(pa.int16())),
-        ("stopped", pa.list_(pa.bool_())),
-    ]
-)
 _POLL = 2.0  # seconds
-
-
-@dataclass(frozen=True)
-class Way:
-    """One way to sample; `start`: the share of the weights that training began with."""
-
-    name: str
-    temperature: float
-    start: float = 0.0
-    hints: bool = False
-
-
-@dataclass(frozen=True)
-class Arms:
-    """arms.toml."""
-
-    n: int
-    max_tokens: int
-    hints: list[str]
-    ways: dict[str, Way]
-    validation: dict[str, int]
-    test: dict[str, Any]
-
-    def of(self, cell: str) -> list[Way]:
-        """The ways of a model; the base model has no way back."""
-        base = is_base(cell)
-        return [way for way in self.ways.values() if not (base and way.start)]
-
-
-def read_arms(file: Path = HERE / "arms.toml") -> Arms:
-    """What a file does not say is as arms.toml has it."""
-    given, own = (tomllib.loads(path.read_text()) for path in (HERE / "arms.toml", file))
-    given |= own | {"test": given["test"] | own.get("test", {})}
-    given["ways"] = {name: Way(name, **each) for name, each in given["ways"].items()}
-    return Arms(**given)
-
-
-def is_base(cell: str) -> bool:
-    return cell.rpartition("-s")[0] == BASE
-
-
-class Site:
-    """Folders and settings that all steps share."""
-
-    def __init__(self, given: argparse.Namespace) -> None:
-        self.arms, grid = read_arms(given.arms), read_grid(given.grid)
-        self.grid = grid if given.limit is None else grid.limited(given.limit)
-        self.work, self.data = given.work, given.data_dir
-
-    def folder(self, cell: str, phase: str, way: str) -> Path:
-        return self.work / cell / "arms" / phase / way
-
-    def plan_of(self, cell: str) -> Path:
-        return self.work / cell / "arms" / "plan.json"
-
-    @property
-    def together(self) -> Path:
-        """The plan of several models."""
-        return self.work / "together.json"
-
-    def problems(self, phase: str) -> dict[str, list[Problem]]:
-        """Those that are sampled, by set."""
-        every = self.arms.validation
-        if phase != "validation":
-            every = dict.fromkeys(self.arms.test["sets"], 1)
-        return {
-            name: load_set(self.grid.sets[name], self.data)[::step] for name, step in every.items()
-        }
-
-    def counts(self, cell: str, phase: str) -> dict[str, int]:
-        """Samples of a problem in each way: of two plans, by the one that asks for more.
-
-        Hints are taken in turn, and the plan's estimates are of any choice among all of them. So a
-        way with hints has each equally often, and a few samples more than were planned.
-        """
-        ways = self.arms.of(cell)
-        if phase == "validation":
-            return {way.name: self.arms.n for way in ways}
-        if phase == "alone":
-            alone = self.arms.test.get("alone")
-            return {alone: self.arms.test["k"]} if alone else {}
-        asked: Counter[str] = Counter()
-        if "each" in self.arms.test["plans"] or not self.together.exists():
-            asked |= Counter(json.loads(self.plan_of(cell).read_text())["order"])
-        if "together" in self.arms.test["plans"] and self.together.exists():
-            order = json.loads(self.together.read_text())["order"]
-            asked |= Counter(way for other, way in order if other == cell)
-        turns = {way.name: len(self.arms.hints) if way.hints else 1 for way in ways}
-        times = self.arms.test["times"]
-        return {
-            name: -(-asked[name] * times // turn) * turn
-            for name, turn in turns.items()
-            if asked[name]
-        }
 
 
 # --- sampling ------------------------------------------------------------------------------------
@@ -209,11 +90,6 @@ def sample_ways(site: Site, cell: str, given: argparse.Namespace) -> None:
             sampler.load(between(trained, base, way.start))
             share = way.start
         sample_way(site, cell, given.phase, way, counts[way.name], problems, sampler)
-
-
-def sampled(folder: Path) -> bool:
-    """Whether a way is sampled to its end, and nobody holds its run."""
-    return (folder / "sampled.json").exists()
 
 
 def between(trained: Path, base: Path, share: float) -> "Iterator[tuple[str, torch.Tensor]]":
@@ -351,72 +227,16 @@ def plan_of_ways(site: Site, ways: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """From the rewards on validation: which cell and way first, and what that is worth there."""
     runs = [Run.open(site.folder(cell, "validation", way)) for cell, way in ways]
     rewards = [[row["reward"] for row in rows_of(run, "")] for run in runs]
-    # Of trainings that differ in their seeds a plan is to learn how many samples they get, and not
-    # which of them was lucky here: they are one way, and take turns.
-    alike: dict[tuple[str, str], list[int]] = {}
-    for i, (cell, way) in enumerate(ways):
-        alike.setdefault((cell.rpartition("-s")[0], way), []).append(i)
-    pools = [in_turn([rewards[i] for i in group]) for group in alike.values()]
-    turns = [cycle(group) for group in alike.values()]
+    groups = alike(ways)
+    pools = [in_turn([rewards[i] for i in group]) for group in groups]
+    turns = [cycle(group) for group in groups]
     order = plan(pools, min(site.arms.test["k"], len(ways) * site.arms.n))
     order = [next(turns[i]) for i in order]
     curve = [round(float(x), 4) for x in planned(rewards, order).mean(axis=0)]
     return {"order": [ways[i] for i in order], "validation": curve}
 
 
-# --- results -------------------------------------------------------------------------------------
-
-
-def collect(site: Site, cell: str, results: Path) -> None:
-    """Write both files of a cell, as far as it is; not over one with more rows."""
-    rows: list[dict[str, Any]] = []
-    notes: dict[str, Any] = {}
-    machines: dict[str, Any] = {}  # each once
-    ways = [(phase, way.name) for phase in PHASES for way in site.arms.of(cell)]
-    for phase, way in ways:
-        folder = site.folder(cell, phase, way)
-        if not sampled(folder):
-            continue
-        notes[f"{phase} {way}"] = json.loads((folder / "sampled.json").read_text())
-        for line in lines(folder / "environment.jsonl"):
-            machines.setdefault(json.dumps(line | {"time": None}), line)
-        for path in (folder, *(folder / name for name in site.arms.test["judged_too"])):
-            if (path / "config.toml").exists() and whole(run := Run.open(path)):
-                rows += [{"phase": phase, "way": way} | row for row in rows_by_set(run)]
-    identity, order = site.work / cell / "id", site.plan_of(cell)
-    about = {
-        "cell": cell,
-        "id": identity.read_text() if identity.exists() else None,
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "environment": without_places(list(machines.values())),
-        "settings": asdict(replace(site.grid.settings, max_tokens=site.arms.max_tokens)),
-        "limits": asdict(site.grid.limits),
-        "hints": site.arms.hints,
-        "ways": {way.name: asdict(way) for way in site.arms.of(cell)},
-        "plan": json.loads(order.read_text()) if order.exists() else None,
-        "together": json.loads(site.together.read_text()) if site.together.exists() else None,
-        "sampled": notes,
-    }
-    results.mkdir(parents=True, exist_ok=True)
-    file, unfinished = results / f"{cell}.parquet", results / f".{cell}.parquet"
-    if file.exists() and pq.read_metadata(file).num_rows > len(rows):
-        print(f"{cell}: {file} has more than the {len(rows)} rows there are", flush=True)
-        return
-    table = pa.Table.from_pylist(rows, ROWS)
-    pq.write_table(table, unfinished, compression="zstd", compression_level=19)
-    unfinished.replace(file)
-    write_whole(results / f"{cell}.json", (json.dumps(about) + "\n").encode())
-    print(f"{cell}: {len(rows)} rows", flush=True)
-
-
-def rows_by_set(run: Run) -> list[dict[str, Any]]:
-    """The rows of a run that has several sets, one after the other."""
-    sets = [name for name, size in run.config["data"]["sets"].items() for _ in range(size)]
-    keys = ("problem", "reward", "tokens", "stopped")
-    return [
-        {"set": name, **{key: row[key] for key in keys}}
-        for name, row in zip(sets, rows_of(run, ""), strict=True)
-    ]
+# --- the command ---------------------------------------------------------------------------------
 
 
 def main(given: Sequence[str] | None = None) -> int:

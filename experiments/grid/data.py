@@ -78,6 +78,12 @@ class Data:
         """The seeds that are measured on every one of the sets."""
         return sorted(set.intersection(*(set(self.seeds(cell, name, k)) for name in sets)))
 
+    def over(self, cell: str, sets: Sequence[str], ks: Sequence[int]) -> np.ndarray | None:
+        """max@k over the problems of all sets, of the seeds that have them all: [problems, ks]."""
+        if not (seeds := self.on_all(cell, sets, max(ks))):
+            return None
+        return np.concatenate([self.scores(cell, name, ks, "max", seeds) for name in sets])
+
     def as_many(
         self, cell: str, other: str, name: str, k: int, mine: list[int] | None = None
     ) -> tuple[list[int], list[int]]:

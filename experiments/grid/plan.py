@@ -102,6 +102,14 @@ def made_of(name: str) -> tuple[str, int]:
     return found[1], int(found[2] or 1)
 
 
+def without_seed(name: str) -> str:
+    """
+    >>> without_seed("leetcode-grpo-s1")
+    'leetcode-grpo'
+    """
+    return name.rpartition("-s")[0]
+
+
 def matching(patterns: Iterable[str]) -> list[str]:
     """The cells that any of the patterns means, most valuable first; ValueError for a vain one."""
     names = cell_names()

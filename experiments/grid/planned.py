@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from experiments.grid.data import Data, pipes, with_interval
+from experiments.grid.plan import without_seed
 from experiments.grid.shared import KS, rewards_by_seed, with_parts
 from maxk.evaluate import differences, plan, planned, scores
 from maxk.evaluate.plan import as_many_of
@@ -43,6 +44,21 @@ def in_turn(trainings: Sequence[list]) -> list[list[float]]:
     return [[x for several in zip(*row, strict=True) for x in several] for row in rows]
 
 
+def alike(members: Sequence[tuple[str, str]]) -> list[list[int]]:
+    """Cells with their ways: which of them differ in nothing but the seed.
+
+    A plan is to learn how many samples such trainings get, and not which of them was lucky where it
+    is chosen. So they are one way (`in_turn`).
+
+    >>> alike([("grpo-s1", "cold"), ("grpo-s1", "warm"), ("grpo-s2", "cold")])
+    [[0, 2], [1]]
+    """
+    groups: dict[tuple[str, str], list[int]] = {}
+    for i, (cell, way) in enumerate(members):
+        groups.setdefault((without_seed(cell), way), []).append(i)
+    return list(groups.values())
+
+
 def order_of(data: Data) -> list[int]:
     """The plan for max(KS) samples; none if validation is not there."""
     for ways in ways_of(data, "choose", "", VALIDATION, max(KS)).values():
@@ -75,9 +91,8 @@ def tables(data: Data, sets: Sequence[str], others: dict[str, str], tag: str) ->
         ):
             lines.append([", ".join(names), *row_of(own_PK)])
             for row, cell in others.items():
-                if seeds := data.on_all(cell, names, max(KS)):
-                    found = [data.scores(cell, name, KS, "max", seeds) for name in names]
-                    gaps = differences(own_PK, np.concatenate(found))
+                if (found := data.over(cell, names, KS)) is not None:
+                    gaps = differences(own_PK, found)
                     lines.append([f"... over {row}", *map(with_interval, gaps)])
     return "\n\n".join([*parts, pipes(["", *(f"max@{k}" for k in KS)], lines)])
 

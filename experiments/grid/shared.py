@@ -167,9 +167,7 @@ def four(data: Data, cell: str, sets: Sequence[str], others: dict[str, str]) -> 
         scores_PK = spread_of(group, KS)
         lines.append([f"seed {seed}", *(f"{x:.3f}" for x in scores_PK.mean(0))])
         for row, other in others.items():
-            seeds = data.on_all(other, sets, max(KS))
-            if seeds:
-                theirs = [data.scores(other, name, KS, "max", seeds) for name in sets]
-                gaps = differences(scores_PK, np.concatenate(theirs))
-                lines.append([f"... over {row}", *map(with_interval, gaps)])
+            if (theirs := data.over(other, sets, KS)) is not None:
+                gaps = map(with_interval, differences(scores_PK, theirs))
+                lines.append([f"... over {row}", *gaps])
     return pipes(["", *(f"max@{k}" for k in KS)], lines) if lines else ""

@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,22 +20,19 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from experiments.grid.data import Data, pipes, with_interval
-from experiments.grid.pairs import FINAL, OURS, SETS, methods
-from experiments.grid.plan import HERE
-from experiments.grid.planned import VALIDATION, in_turn
+from experiments.grid.pairs import FINAL, OURS, SETS, held_to, methods
+from experiments.grid.plan import HERE, without_seed
+from experiments.grid.planned import VALIDATION, alike, in_turn
 from experiments.grid.shared import KS, rewards_by_seed
 from maxk.evaluate import differences, planned, planned_elsewhere, scores
-from maxk.evaluate.tables import SIGNIFICANT
 from maxk.report.draw import write_files
 from maxk.report.look import MUTED, Figure, Numbers, draw_line, legend, styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FOLDERS = {
-    "ways": "arms",
-    "trainings": "trainings",
-}  # of results, by what tables of them begin with
+# Of results, by what tables of them begin with.
+FOLDERS = {"ways": "arms", "trainings": "trainings"}
 TOGETHER = "all of these together"
 SAMPLED = ("mbpp", "humaneval", "leetcode")  # which all of the last comparison are measured on
 PAPER = "grpo"  # of the plans, the one of a method of the paper
@@ -98,15 +95,12 @@ class Ways:
     def elsewhere(self, plan: str) -> np.ndarray | None:
         """And on problems there that it was not chosen by: [ks]."""
         cells = [cell for cell in self.about if plan in (TOGETHER, self.names[cell])]
-        alike: dict[Member, list[list]] = {}
-        for cell in cells:
-            for way in self.about[cell]["ways"]:
-                if (found := self.rewards((cell, way), "validation", VALIDATION)) is None:
-                    return None
-                alike.setdefault((cell.rpartition("-s")[0], way), []).append(found)
-        if not alike:
+        members = [(cell, way) for cell in cells for way in self.about[cell]["ways"]]
+        found = [self.rewards(member, "validation", VALIDATION) for member in members]
+        there = [each for each in found if each is not None]
+        if not there or len(there) < len(found):
             return None
-        pools = [in_turn(trainings) for trainings in alike.values()]
+        pools = [in_turn([there[i] for i in group]) for group in alike(members)]
         return planned_elsewhere(pools, len(self.plans[plan]), KS).mean(axis=0)
 
     def rewards(self, member: Member, phase: str, sets: Sequence[str]) -> list[list[float]] | None:
@@ -146,7 +140,7 @@ def name_of(cell: str) -> str:
     >>> name_of("leetcode-off-policy-exact-s9"), name_of("base-s0")
     ('off-policy-exact', 'base')
     """
-    return cell.rpartition("-s")[0].removeprefix("leetcode-")
+    return without_seed(cell).removeprefix("leetcode-")
 
 
 def each(data: Data, folder: str) -> str:
@@ -215,12 +209,7 @@ def gaps(data: Data, folder: str) -> str:
 
 def final(data: Data, row: str, sets: Sequence[str]) -> np.ndarray | None:
     """max@k in the last comparison, the mean of the trainings that have all the sets."""
-    cell = methods("leetcode", FINAL)[row]
-    if any(not data.has(cell, name, max(KS)) for name in sets):
-        return None
-    if not (seeds := data.on_all(cell, sets, max(KS))):
-        return None
-    return np.concatenate([data.scores(cell, name, KS, "max", seeds) for name in sets])
+    return data.over(methods("leetcode", FINAL)[row], sets, KS)
 
 
 def goal(data: Data, folder: str) -> str:
@@ -241,22 +230,10 @@ def goal(data: Data, folder: str) -> str:
         for plan in ways.plans:
             if plan in ("base", PAPER) or (own := ways.by_plan(plan, [name], KS)) is None:
                 continue
-            (all_,) = differences(own[:, -1:], there[best][:, -1:])
-            exact = one_draw(ways, plan, name)
-            (fair,) = differences(exact, rival)
-            above = fair.p < SIGNIFICANT and fair.value > 0 and all_.low > 0
-            below = [
-                str(k) for k, gap in zip(KS, (own - there["base"]).mean(0), strict=True) if gap < 0
-            ]
-            lines.append(
-                [
-                    *(name, plan, best, with_interval(all_), with_interval(fair)),
-                    f"{fair.p:.3g}{' *' if above else ''}",
-                    ", ".join(below) or "none",
-                    f"{own[:, 0].mean() - there[PAPER][:, 0].mean():+.3f}",
-                    None if paper is None else with_interval(differences(own, paper)[-1]),
-                ]
-            )
+            (fair,) = differences(one_draw(ways, plan, name), rival)
+            over_plan = None if paper is None else with_interval(differences(own, paper)[-1])
+            held = held_to(own, there, best, fair, KS)
+            lines.append([name, plan, best, *held, over_plan])
     head = ["set", "plan of", "best of the paper's", f"max@{k} over it, all seeds"]
     head += ["one training and 128 samples of each", "p of these", "k below base"]
     return (
@@ -317,7 +294,10 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--results", type=Path, default=HERE / "results")
     parser.add_argument("--out", type=Path, default=Path("out/figures"))
     asked = parser.parse_args(given)
-    write_files([figure(Data(asked.results), asked.name)], asked.out)
+    data = Data(asked.results)
+    if not read(data, FOLDERS[asked.name]).plans:
+        parser.error(f"{asked.results / FOLDERS[asked.name]} has no plans")
+    write_files([figure(data, asked.name)], asked.out)
 
 
 # --- what the tables are called ------------------------------------------------------------------
@@ -333,7 +313,9 @@ def tables() -> dict[str, Callable[[Data], str]]:
     }
 
 
+@lru_cache(2)
 def read(data: Data, folder: str) -> Ways:
+    """Once for all tables of the same results."""
     return Ways(data.folder / folder)
 
 

@@ -16,7 +16,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from experiments.grid.arms import between, main, read_arms
+from experiments.grid.arms import between, main
+from experiments.grid.arms_site import read_arms
 from experiments.grid.plan import HERE, read_grid
 from experiments.grid.results import read_results
 from maxk.evaluate import planned

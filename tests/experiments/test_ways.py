@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from experiments.grid import ways
-from experiments.grid.arms import ROWS
+from experiments.grid.arms_results import ROWS
 from experiments.grid.data import Data
 from experiments.grid.results import collect
 from experiments.grid.tables import blocks
@@ -200,3 +200,6 @@ def test_the_figure_is_of_the_tables(data, monkeypatch, tmp_path):
     ways.main(["ways", "--results", str(data.folder), "--out", str(out)])
     drawn = (out / "grid-ways.svg").read_text()
     assert all(name in drawn for name in found.numbers.columns[1:])
+    with pytest.raises(SystemExit):
+        ways.main(["trainings", "--results", str(data.folder), "--out", str(out / "none")])
+    assert not (out / "none").exists()

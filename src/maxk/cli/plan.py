@@ -53,10 +53,10 @@ class Plan:
         console.print("samples of each way among the first 1, 2, 4 ... of the plan:")
         console.print(counts_table(names, list(chosen), ks))
         shown = self.others(chosen, names) if self.on else chosen
-        ways, plans = rows_of(shown), {}
-        plans[PLAN] = planned(list(ways.values()), order, ks, self.metric)
-        if not self.on and (folds := min(FOLDS, len(plans[PLAN]))) > 1:
-            rewards = list(ways.values())
+        ways = rows_of(shown)
+        rewards = list(ways.values())
+        plans = {PLAN: planned(rewards, order, ks, self.metric)}
+        if not self.on and (folds := min(FOLDS, len(rewards[0]))) > 1:
             plans[ELSEWHERE] = planned_elsewhere(rewards, self.k, ks, self.metric, folds=folds)
         found = figures(plans, ways, ks, self.metric)
         show(forms.terminal(found, intervals=self.intervals))
