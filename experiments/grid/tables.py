@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.grid import planned, ways
+from experiments.grid import beside, planned, ways
 from experiments.grid.costs import drift_by_iteration, held_back, profile, sampling_profile
 from experiments.grid.data import Data, metric_mean, pipes
 from experiments.grid.make_cells import CHOICES, METHODS, TRIES
@@ -388,6 +388,7 @@ def blocks() -> dict[str, Callable[[Data], str]]:
     made["final-plan"] = final_plan
     made["final-cut-off"] = lambda data: cut_off(data, "leetcode", FINAL)
     made |= ways.tables()
+    made["trainings-beside"] = lambda data: beside.trainings(data, ways.FOLDERS["trainings"])
     made["final-goal"] = lambda data: goal(data, "leetcode", FINAL)
     for name in SETS:
         for metric in ("pass", "max"):

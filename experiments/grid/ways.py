@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +21,10 @@ import pyarrow.parquet as pq
 from experiments.grid.data import Data, pipes, with_interval
 from experiments.grid.pairs import FINAL, OURS, SETS, held_to, methods
 from experiments.grid.plan import HERE, without_seed
-from experiments.grid.planned import VALIDATION, alike, in_turn
+from experiments.grid.planned import ROW, VALIDATION, alike, by_plan, in_turn, order_of, ways_of
 from experiments.grid.shared import KS, rewards_by_seed
 from maxk.evaluate import differences, planned, planned_elsewhere, scores
+from maxk.evaluate.plan import as_many_of
 from maxk.report.draw import write_files
 from maxk.report.look import MUTED, Figure, Numbers, draw_line, legend, styles
 
@@ -111,20 +111,27 @@ class Ways:
             return None
         return [part[problem] for part in parts if part for problem in sorted(part)]
 
-    def by_plan(self, plan: str, sets: Sequence[str], ks: Sequence[int]) -> np.ndarray | None:
-        """max@k of each problem of the sets, sampled by a plan: [problems, ks]."""
+    def by_plan(
+        self, plan: str, sets: Sequence[str], ks: Sequence[int], n: int | None = None
+    ) -> np.ndarray | None:
+        """max@k of each problem of the sets, sampled by a plan: [problems, ks].
+
+        n: of as many samples in all as these, None if there are fewer; of all there are without.
+        """
         order = self.plans[plan]
-        members = sorted(set(order))
-        found = [self.rewards(member, "test", sets) for member in members]
         asked = Counter(order)
+        members = sorted(asked)
+        times = 1 if n is None else n / len(order)
+        found = [self.rewards(member, "test", sets) for member in members]
         there = [
             each
             for member, each in zip(members, found, strict=True)
-            if each is not None and len(each[0]) >= asked[member]
+            if each is not None and len(each[0]) >= times * asked[member]
         ]
         if len(there) < len(found):
             return None
-        return planned(there, [members.index(member) for member in order], ks)
+        turns = [members.index(member) for member in order]
+        return planned(there if n is None else as_many_of(there, turns, n), turns, ks)
 
     def alone(self, sets: Sequence[str], ks: Sequence[int]) -> dict[str, np.ndarray]:
         """The same of the trainings that were sampled in one way besides."""
@@ -215,7 +222,8 @@ def final(data: Data, row: str, sets: Sequence[str]) -> np.ndarray | None:
 def goal(data: Data, folder: str) -> str:
     """The plans against the best of the paper's in the last comparison, and against GRPO's plan.
 
-    p is by one training and 128 samples of each: the plan's, and the first ones of the other.
+    p is by one training of the other and as many samples of both: the first 128, and 256 where the
+    plan's ways were sampled twice as often.
     """
     ways, k, lines = read(data, folder), max(KS), []
     cells = {m: cell for m, cell in methods("leetcode", FINAL).items() if m not in OURS}
@@ -225,30 +233,23 @@ def goal(data: Data, folder: str) -> str:
             continue
         best = max((m for m in there if m != "base"), key=lambda m: there[m][:, -1].mean())
         seeds = rewards_by_seed(data, cells[best], [name], k)
-        rival = scores([row[:k] for row in seeds[min(seeds)]], [k])
+        rival = seeds[min(seeds)]
         paper = ways.by_plan(PAPER, [name], KS) if PAPER in ways.plans else None
         for plan in ways.plans:
             if plan in ("base", PAPER) or (own := ways.by_plan(plan, [name], KS)) is None:
                 continue
-            (fair,) = differences(one_draw(ways, plan, name), rival)
             over_plan = None if paper is None else with_interval(differences(own, paper)[-1])
-            held = held_to(own, there, best, fair, KS)
-            lines.append([name, plan, best, *held, over_plan])
+            for n in (k, 2 * k):
+                if len(rival[0]) < n or (same := ways.by_plan(plan, [name], [k], n)) is None:
+                    continue
+                (fair,) = differences(same, scores([row[:n] for row in rival], [k]))
+                held = held_to(own, there, best, fair, KS)
+                lines.append([name, plan, best, held[0], n, *held[1:], over_plan])
     head = ["set", "plan of", "best of the paper's", f"max@{k} over it, all seeds"]
-    head += ["one training and 128 samples of each", "p of these", "k below base"]
+    head += ["samples of each", "one training and as many samples", "p of these", "k below base"]
     return (
         pipes([*head, "max@1 over GRPO", f"max@{k} over GRPO by its plan"], lines) if lines else ""
     )
-
-
-def one_draw(ways: Ways, plan: str, name: str) -> np.ndarray:
-    """The best of the first samples of each way, as many as the plan asks for: [problems, 1]."""
-    parts = []
-    for member, count in Counter(ways.plans[plan]).items():
-        rewards = ways.rewards(member, "test", [name])
-        assert rewards is not None
-        parts.append([row[:count] for row in rewards])
-    return scores([list(chain(*rows)) for rows in zip(*parts, strict=True)], [max(KS)])
 
 
 # --- the figure ----------------------------------------------------------------------------------
@@ -265,6 +266,10 @@ def figure(data: Data, name: str) -> Figure:
         for plan in (PAPER, "off-policy-exact", TOGETHER)
         if plan in ways.plans
     }
+    if PAPER not in ways.plans:  # then that of its trainings in the last comparison
+        order, made = order_of(data), ways_of(data, "leetcode", FINAL, SAMPLED, max(KS))
+        for each in made.values() if order else ():
+            rows[ROW] = by_plan(order, each, KS)
     gaps = {row: (found - base).mean(axis=0) for row, found in rows.items() if found is not None}
     look = styles(list(gaps))
 

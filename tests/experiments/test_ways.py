@@ -156,15 +156,35 @@ def test_the_goal_is_by_as_many_samples_and_says_what_the_papers_method_has_by_a
     own, together = rows
     assert own[:3] == ["mbpp", "off-policy-exact", "grpo"]
     assert own[3].startswith("+0.500 (")
-    assert own[4].startswith("+0.500 (")
+    assert own[4] == "128"
+    assert own[5].startswith("+0.500 (")
     # 12 problems gained, 4 lost, all by one: 12 or more of 16 throws of a coin, on either side.
     chance = 2 * sum(math.comb(16, heads) for heads in range(12, 17)) / 2**16
-    assert float(own[5]) == pytest.approx(chance, abs=1e-4)
-    assert own[6:8] == ["none", "+0.250"]
-    assert own[8].startswith("+0.500 (")
+    assert float(own[6]) == pytest.approx(chance, abs=1e-4)
+    assert own[7:9] == ["none", "+0.250"]
+    assert own[9].startswith("+0.500 (")
     assert together[1] == "all of these together"
-    assert together[4].startswith("+0.750 (")
-    assert together[5].endswith(" *")
+    assert together[5].startswith("+0.750 (")
+    assert together[6].endswith(" *")
+
+
+def test_what_is_sampled_twice_as_often_is_tested_by_twice_as_many_too(tmp_path):
+    """Of 256 samples of every problem the 129th solves it."""
+    out, cell = tmp_path / "out", "leetcode-off-policy-exact-s11"
+    for name in ("base", "leetcode-grpo"):
+        folder = tmp_path / "work" / f"{name}-final-s1"
+        write_set(folder, "mbpp", np.zeros((8, 2 * N)))
+        collect(folder, out, {**ABOUT, "cell": name, "seed": 1, "tag": "-final"}, ["mbpp"])
+    write_arms(
+        *(out / "trainings", cell),
+        {("test", "plain"): [[*NONE, 1.0, *NONE[1:]]] * 8},
+        plan={"order": ["plain"] * N, "validation": [0.0] * 8},
+    )
+    table = blocks()["trainings-goal"](Data(out))
+    by_128, by_256 = (line.strip("| ").split(" | ") for line in table.splitlines()[2:])
+    assert by_128[4:6] == ["128", "+0.000 (+0.000 to +0.000)"]
+    assert by_256[4] == "256"
+    assert by_256[5].startswith("+0.500 (")  # half of all choices of 128 have the one that does
 
 
 def test_without_plans_there_are_no_tables(tmp_path):
