@@ -94,16 +94,22 @@ def said(m: int) -> str:
 
 
 def plans(data: Data, ways: Ways, sets: Sequence[str]) -> list[list[str]]:
-    """The plan of all over the plan that the last comparison has, of GRPO and means of it."""
+    """The plan of all over others: of one model's ways, and that of GRPO in the last comparison."""
     own = ways.by_plan(TOGETHER, sets, KS) if TOGETHER in ways.plans else None
-    order = order_of(data)
-    if own is None or not order:
+    if own is None:
         return []
-    theirs = ways_of(data, "leetcode", FINAL, sets, max(KS))
+    single = read(data, FOLDERS["ways"])
+    theirs = {
+        f"the plan of {each}, one training": single.by_plan(each, sets, KS)
+        for each in single.plans
+        if each != TOGETHER
+    }
+    if order := order_of(data):
+        for each in ways_of(data, "leetcode", FINAL, sets, max(KS)).values():
+            theirs[ROW] = by_plan(order, each, KS)
+    head = f"{', '.join(sets)}: plan of {TOGETHER} over"
     return [
-        [
-            f"{', '.join(sets)}: plan of {TOGETHER} over {ROW}",
-            *map(with_interval, differences(own, by_plan(order, each, KS))),
-        ]
-        for each in theirs.values()
+        [f"{head} {row}", *map(with_interval, differences(own, found))]
+        for row, found in theirs.items()
+        if found is not None
     ]
