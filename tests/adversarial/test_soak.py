@@ -19,7 +19,7 @@ from tests.adversarial.test_hostile import PROGRAMS, TESTS
 
 # A program that would wait for the wall clock is as good with a short one; and one that is to run
 # out of memory must not run out of time before, on a machine that does other things too.
-LIMITS = Limits(cpu_seconds=0.2, wall_seconds=1.5, memory_bytes=64 * 2**20)
+LIMITS = Limits(cpu_seconds=0.5, wall_seconds=1.5, memory_bytes=64 * 2**20)
 HOSTILE_SHARE = 0.05
 
 _LIBC = ctypes.CDLL(None)
