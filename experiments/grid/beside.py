@@ -11,7 +11,7 @@ import numpy as np
 
 from experiments.grid.data import Data, pipes, with_interval
 from experiments.grid.pairs import FINAL, SETS, methods
-from experiments.grid.plan import made_of, without_seed
+from experiments.grid.plan import made_of, seed_of, without_seed
 from experiments.grid.planned import ROW, by_plan, order_of, ways_of
 from experiments.grid.shared import KS, rewards_by_seed
 from experiments.grid.ways import FOLDERS, SAMPLED, TOGETHER, Ways, name_of, read
@@ -49,8 +49,7 @@ def by_method(ways: Ways, sets: Sequence[str]) -> dict[str, dict[int, list[list[
     for cell in ways.about:
         rewards = ways.rewards((cell, PLAIN), "test", sets)
         if rewards is not None and made_of(without_seed(cell))[1] == 1:
-            seed = int(cell.rpartition("-s")[2])
-            found.setdefault(name_of(cell), {})[seed] = rewards
+            found.setdefault(name_of(cell), {})[seed_of(cell)] = rewards
     return {method: by_seed for method, by_seed in found.items() if len(by_seed) > 1}
 
 
@@ -61,7 +60,7 @@ def earlier(data: Data, method: str, sets: Sequence[str]) -> dict[int, list[list
     for cell in ways.about:
         rewards = ways.rewards((cell, PLAIN), "alone", sets)
         if rewards is not None and name_of(cell) == method:
-            found[int(cell.rpartition("-s")[2])] = rewards
+            found[seed_of(cell)] = rewards
     return found
 
 

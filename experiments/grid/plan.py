@@ -110,6 +110,14 @@ def without_seed(name: str) -> str:
     return name.rpartition("-s")[0]
 
 
+def seed_of(name: str) -> int:
+    """
+    >>> seed_of("leetcode-grpo-s1")
+    1
+    """
+    return int(name.rpartition("-s")[2])
+
+
 def matching(patterns: Iterable[str]) -> list[str]:
     """The cells that any of the patterns means, most valuable first; ValueError for a vain one."""
     names = cell_names()
