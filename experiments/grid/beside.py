@@ -12,7 +12,7 @@ import numpy as np
 from experiments.grid.data import Data, pipes, with_interval
 from experiments.grid.pairs import FINAL, SETS, methods
 from experiments.grid.plan import made_of, seed_of, without_seed
-from experiments.grid.planned import ROW, by_plan, order_of, ways_of
+from experiments.grid.planned import ROW, of_last, row_of
 from experiments.grid.shared import KS, rewards_by_seed
 from experiments.grid.ways import FOLDERS, SAMPLED, TOGETHER, Ways, name_of, read
 from maxk.evaluate import differences, scores, spread
@@ -29,8 +29,8 @@ def trainings(data: Data, folder: str) -> str:
         for method, own in by_method(ways, sets).items():
             head = f"{', '.join(sets)}: {method}"
             for seed, rewards in own.items():
-                found = scores(rewards, up_to(len(rewards[0]))).mean(axis=0)
-                lines.append([f"{head}, seed {seed}", *(f"{x:.3f}" for x in found)])
+                found = scores(rewards, up_to(len(rewards[0])))
+                lines.append([f"{head}, seed {seed}", *row_of(found)])
             for m in range(1, len(own) + 1):
                 mine = sharing(own, m)
                 lines += over_others(data, f"{head}, {said(m)}", mine, m, sets)
@@ -68,7 +68,7 @@ def over_others(
     data: Data, row: str, mine: np.ndarray, m: int, sets: Sequence[str]
 ) -> list[list[str]]:
     """What m trainings give, and what that is over m of other methods that share."""
-    lines = [[row, *(f"{x:.3f}" for x in mine.mean(axis=0))]]
+    lines = [[row, *row_of(mine)]]
     for other in OTHERS:
         theirs = rewards_by_seed(data, methods("leetcode", FINAL)[other], sets, max(KS))
         if len(theirs) >= m:
@@ -103,9 +103,8 @@ def plans(data: Data, ways: Ways, sets: Sequence[str]) -> list[list[str]]:
         for each in single.plans
         if each != TOGETHER
     }
-    if order := order_of(data):
-        for each in ways_of(data, "leetcode", FINAL, sets, max(KS)).values():
-            theirs[ROW] = by_plan(order, each, KS)
+    for found in of_last(data, "leetcode", FINAL, sets):
+        theirs[ROW] = found
     head = f"{', '.join(sets)}: plan of {TOGETHER} over"
     return [
         [f"{head} {row}", *map(with_interval, differences(own, found))]

@@ -5,6 +5,7 @@ where all trainings are others.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -59,6 +60,7 @@ def alike(members: Sequence[tuple[str, str]]) -> list[list[int]]:
     return list(groups.values())
 
 
+@lru_cache(2)
 def order_of(data: Data) -> list[int]:
     """The plan for max(KS) samples; none if validation is not there."""
     for ways in ways_of(data, "choose", "", VALIDATION, max(KS)).values():
@@ -73,6 +75,14 @@ def by_plan(
     return planned(ways if n is None else as_many_of(ways, order, n), order, ks)
 
 
+def of_last(data: Data, kind: str, tag: str, sets: Sequence[str]) -> list[np.ndarray]:
+    """max@k by the plan on the test sets, of each seed there is: [problems, KS]."""
+    if not (order := order_of(data)):
+        return []
+    found = ways_of(data, kind, tag, sets, max(KS)).values()
+    return [by_plan(order, each, KS) for each in found]
+
+
 def tables(data: Data, sets: Sequence[str], others: dict[str, str], tag: str) -> str:
     """The plan, its max@k on validation, and on the test sets over other cells."""
     if not (order := order_of(data)):
@@ -85,10 +95,7 @@ def tables(data: Data, sets: Sequence[str], others: dict[str, str], tag: str) ->
         for way, rewards in zip(WAYS, each, strict=True):
             lines.append([f"... {way}", *row_of(scores(rewards, KS))])
     for names in (sets, *([name] for name in sets)):
-        for own_PK in (
-            by_plan(order, each, KS)
-            for each in ways_of(data, "leetcode", tag, names, max(KS)).values()
-        ):
+        for own_PK in of_last(data, "leetcode", tag, names):
             lines.append([", ".join(names), *row_of(own_PK)])
             for row, cell in others.items():
                 if (found := data.over(cell, names, KS)) is not None:

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from experiments.grid.data import Data, pipes, with_interval
 from experiments.grid.pairs import FINAL, OURS, SETS, held_to, methods
 from experiments.grid.plan import HERE, without_seed
-from experiments.grid.planned import ROW, VALIDATION, alike, by_plan, in_turn, order_of, ways_of
+from experiments.grid.planned import ROW, VALIDATION, alike, in_turn, of_last
 from experiments.grid.shared import KS, rewards_by_seed
 from maxk.evaluate import differences, planned, planned_elsewhere, scores
 from maxk.evaluate.plan import as_many_of
@@ -267,9 +267,8 @@ def figure(data: Data, name: str) -> Figure:
         if plan in ways.plans
     }
     if PAPER not in ways.plans:  # then that of its trainings in the last comparison
-        order, made = order_of(data), ways_of(data, "leetcode", FINAL, SAMPLED, max(KS))
-        for each in made.values() if order else ():
-            rows[ROW] = by_plan(order, each, KS)
+        for found in of_last(data, "leetcode", FINAL, SAMPLED):
+            rows[ROW] = found
     gaps = {row: (found - base).mean(axis=0) for row, found in rows.items() if found is not None}
     look = styles(list(gaps))
 
