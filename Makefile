@@ -50,7 +50,7 @@ test-old-trl: .venv-old-trl ## the trainer's tests with the oldest TRL that is s
 	.venv-old-trl/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 
 test-verl: .venv-verl ## maxk in verl 0.9.1: plugin, advantages, rewards, training on two CPU processes (minutes)
-	OMP_NUM_THREADS=1 .venv-verl/bin/python -m pytest -p no:cacheprovider -W default tests/engines
+	OMP_NUM_THREADS=1 .venv-verl/bin/python -m pytest -p no:cacheprovider -W default tests/integrations
 
 .venv-verl: requirements-verl.lock
 	$(PYTHON) -m venv .venv-verl
@@ -108,8 +108,8 @@ figures: setup ## redraw the figures of the documentation
 DEVICE ?= cpu
 MODEL := config.json generation_config.json tokenizer.json tokenizer_config.json chat_template.jinja model.safetensors loss.csv README.md
 pocket: setup ## train the small model from scratch and put it into the package (DEVICE=cuda: minutes; two cores: most of a day)
-	$(RUN) -m maxk.pocket.pretrain --out out/pocket --device $(DEVICE) $(PRETRAIN)
-	$(RUN) -m maxk.pocket.measure out/pocket --problems 400 -n 256 --device $(DEVICE) --card $(MEASURE)
+	$(RUN) -m experiments.pocket.pretrain --out out/pocket --device $(DEVICE) $(PRETRAIN)
+	$(RUN) -m experiments.pocket.measure out/pocket --problems 400 -n 256 --device $(DEVICE) --card $(MEASURE)
 	cp $(MODEL:%=out/pocket/%) src/maxk/pocket/weights/
 
 clean: ## remove everything that was made

@@ -15,9 +15,9 @@ import json
 import subprocess
 from pathlib import Path
 
-from maxk.runs import Run
-from maxk.sample import problems_of
-from maxk.verify import program_for
+from maxk.grade import program_for
+from maxk.store.run import Run
+from maxk.store.tables import problems_of
 
 SECONDS = 10.0
 THEIRS = """

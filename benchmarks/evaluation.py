@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from maxk.pocket import examples
-from maxk.runs import Run
+from maxk.store.run import Run
 
 PROBLEMS, N, PART = 500, 256, 1024
 MEASURED = """

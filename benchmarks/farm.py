@@ -4,9 +4,9 @@
     python benchmarks/farm.py --measure --mbpp FILE --contests FILE     measure the times again
 
 Programs arrive at nodes at random, or all at once at the end of a batch. Each node is one actor of
-`maxk.engines.farm`: a number of jails, four places per jail, and callers that find it full and ask
-again after a wait that doubles. Service times are drawn from verdict_times.json: what the real
-Verifier took, one jail at a time, for real solutions of real problems.
+`maxk.integrations.ray_pool`: a number of jails, four places per jail, and callers that find it full
+and ask again after a wait that doubles. Service times are drawn from verdict_times.json: what the
+real Verifier took, one jail at a time, for real solutions of real problems.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from typing import Any
 
 TIMES = Path(__file__).with_name("verdict_times.json")
 LEVELS = [i / 100 for i in range(100)] + [0.995, 0.999, 1.0]
-SHORTEST, LONGEST = 0.01, 1.0  # seconds a refused caller waits, as in maxk.engines.farm
+SHORTEST, LONGEST = 0.01, 1.0  # seconds a refused caller waits, as in maxk.integrations.ray_pool
 QUEUE = 4  # places per jail, there too
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from maxk import max_at_k, pass_at_k
 from maxk.evaluate import predict
 from maxk.evaluate.samples import Metric
-from maxk.runs import Run
+from maxk.store.run import Run
 
 TRIES = 10
 

@@ -24,8 +24,8 @@ import pyarrow as pa
 
 from maxk.data import load
 from maxk.records import Problem, Status, TestResult, Verdict
-from maxk.runs import Run
-from maxk.sample.tables import COMPLETIONS, PROBLEMS, VERDICTS, row_of_problem, verdict_row
+from maxk.store.run import Run
+from maxk.store.tables import COMPLETIONS, PROBLEMS, VERDICTS, row_of_problem, verdict_row
 
 PROBLEMS_WANTED, N, PART, TESTS = 500, 256, 4096, 10
 WORDS = "read parse the first line input values then compute result loop over each item and keep "

@@ -32,7 +32,7 @@ import transformers
 from transformers import LlamaConfig, LlamaForCausalLM, set_seed
 
 from maxk.sample import Request, Settings
-from maxk.sample.transformers_ import TransformersSampler
+from maxk.sample.native.engine import TransformersSampler
 
 VOCABULARY, END = 16_384, 1
 

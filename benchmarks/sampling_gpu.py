@@ -18,9 +18,10 @@ from typing import Any
 from maxk.cli.data import named_values
 from maxk.cli.sample import Sample
 from maxk.data import load
+from maxk.grade import Judging
 from maxk.records import Problem
-from maxk.runs import Run, environment
-from maxk.sample import Judging, Progress, Sampler, Settings, sample
+from maxk.sample import Progress, Sampler, Settings, sample
+from maxk.store.run import Run, environment
 from maxk.verify import Limits
 
 WARM_UP = 8  # problems

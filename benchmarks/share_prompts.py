@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
 from maxk.pocket import folder
-from maxk.train.shared import pack, shared_logps
+from maxk.train.packing import pack, shared_logps
 
 ROUNDS = 5
 SHAPES = [(8, 60, 50), (8, 200, 50), (32, 60, 50), (8, 60, 200)]  # n, prompt, completion

@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from maxk.runs import Run
+from maxk.store.run import Run
 
 CONFIG = Path(__file__).parents[1] / "configs" / "pocket.toml"
 METHODS = {"grpo": "grpo", "maxk": "bon-loo"}

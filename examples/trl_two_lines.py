@@ -12,13 +12,15 @@ import torch
 from datasets import Dataset
 
 from maxk.data import load
+from maxk.grade import UnitTestReward
+from maxk.prompts import messages
 from maxk.train import MaxKConfig, MaxKTrainer
-from maxk.verify import UnitTestReward, Verifier
+from maxk.verify import Verifier
 
 
 def main(model: str, steps: int = 100) -> None:
     problems = {problem.id: problem for problem in load("starter", "all")}
-    rows = [{"prompt": problem.prompt, "problem": name} for name, problem in problems.items()]
+    rows = [{"prompt": messages(problem), "problem": name} for name, problem in problems.items()]
     config = MaxKConfig(
         output_dir="out/trl_two_lines",
         method="off-policy-exact",

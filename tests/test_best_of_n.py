@@ -10,6 +10,7 @@ import tyro
 import maxk
 from maxk.best_of_n import solve
 from maxk.cli.solve import Solve
+from maxk.prompts import messages
 from maxk.records import Problem, StdinTest
 from maxk.sample import Completion, Request, Settings
 from maxk.verify import Verifier
@@ -91,7 +92,7 @@ class Prompted(Scripted):
     def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
         for request in (requests := list(requests)):
             (message,) = cast(Any, request.prompt)
-            end: str = message["content"].removeprefix(problem().prompt[0]["content"])
+            end: str = message["content"].removeprefix(messages(problem())[0]["content"])
             self.ends |= dict.fromkeys(request.samples, end)
         return super().sample(requests, settings)
 

@@ -1,4 +1,4 @@
-"""The command, as a user types it. `maxk verify` is in tests/verify/test_stored.py."""
+"""The command, as a user types it. `maxk verify` is in tests/grade/test_file.py."""
 
 import json
 import os

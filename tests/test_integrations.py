@@ -1,6 +1,6 @@
 """The snippets of docs/integrations.md run, each at the place its trainer gives it.
 
-verl's is run where verl is: tests/engines/test_snippet.py.
+verl's is run where verl is: tests/integrations/test_snippet.py.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ import pytest
 import torch
 from datasets import Dataset
 
-from maxk.engines.groups import group_advantages
 from maxk.estimators import advantages, trust_region
+from maxk.estimators.groups import group_advantages
 from tests.tiny import tiny_model
 
 TEXT = (Path(__file__).parents[1] / "docs" / "integrations.md").read_text()

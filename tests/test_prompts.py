@@ -3,13 +3,13 @@
 import pytest
 
 from maxk.data import load
+from maxk.grade import program_of
 from maxk.prompts import hinted, messages
 from maxk.records import AssertTest, CallTest, Problem, StdinTest
-from maxk.verify import program_of
 
 
 def text_of(problem: Problem) -> str:
-    (message,) = problem.prompt
+    (message,) = messages(problem)
     assert message["role"] == "user"
     return message["content"]
 
@@ -58,10 +58,10 @@ def test_fences_inside_an_example_do_not_end_its_block():
 
 
 def test_a_hint_is_the_last_line_and_an_empty_one_leaves_the_prompt():
-    prompt = Problem("a", "Do it.", ()).prompt
+    prompt = messages(Problem("a", "Do it.", ()))
     (message,) = hinted(prompt, "Use no library.")
     assert message == {"role": "user", "content": prompt[0]["content"] + "\nUse no library."}
-    assert hinted(prompt, "") == prompt == Problem("a", "Do it.", ()).prompt
+    assert hinted(prompt, "") == prompt == messages(Problem("a", "Do it.", ()))
     before = [{"role": "system", "content": "You code."}, *prompt]
     assert hinted(before, "Be short.")[0] == before[0]
 
@@ -70,4 +70,4 @@ def test_a_hint_is_the_last_line_and_an_empty_one_leaves_the_prompt():
 def test_an_answer_of_the_form_asked_for_is_found_again(problem):
     answer = f"Here is the code.\n```python\n{problem.reference}\n```\n"
     assert program_of(answer).strip() == problem.reference.strip()
-    assert messages(problem) == problem.prompt
+    assert messages(problem) == messages(problem)

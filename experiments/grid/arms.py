@@ -13,7 +13,7 @@ model (arms.toml, or --arms). arms.sh takes all these steps; each goes on from i
 1. Samples validation problems in all ways: WORK/CELL/arms/validation/WAY. The model is that of
    WORK/CELL/train, or of `base` the one it began as.
 2. Judges them. Once all ways of a model are judged, a plan for 128 samples is made of them
-   (`maxk.evaluate.plan`): WORK/CELL/arms/plan.json. Once all models that it was given have one,
+   (`maxk.evaluate.allocate`): WORK/CELL/arms/plan.json. Once all models that it was given have one,
    a plan is made of all ways of all these models: WORK/together.json. Trainings that differ in
    nothing but the seed take turns there.
 3. Samples the test sets by these two plans, or by the second alone, and in no other way:
@@ -46,10 +46,11 @@ from experiments.grid.planned import alike, in_turn
 from experiments.grid.results import rows_of, whole
 from experiments.grid.sets import Sets
 from maxk.evaluate import plan, planned
+from maxk.grade import Judging, verify_run
 from maxk.pocket import resolve
 from maxk.records import Problem
-from maxk.runs import Run, write_whole
-from maxk.sample import Judging, Sampler, sample, verify_run
+from maxk.sample import Sampler, sample
+from maxk.store.run import Run, write_whole
 
 # torch is imported where it is needed: who judges or collects does without.
 if TYPE_CHECKING:
@@ -74,8 +75,8 @@ def sample_ways(site: Site, cell: str, given: argparse.Namespace) -> None:
     import torch
 
     from experiments.grid.run import SHARED, number
-    from maxk.keeping import folder_of
-    from maxk.sample.transformers_ import TransformersSampler
+    from maxk.merge import folder_of
+    from maxk.sample.native.engine import TransformersSampler
 
     on_gpu = torch.cuda.is_available()
     if on_gpu and given.beside:
@@ -93,8 +94,8 @@ def sample_ways(site: Site, cell: str, given: argparse.Namespace) -> None:
 
 
 def between(trained: Path, base: Path, share: float) -> "Iterator[tuple[str, torch.Tensor]]":
-    """The weights on the way back to the base model, as `maxk.keeping.mix` writes them."""
-    from maxk.keeping import moved, weights_of
+    """The weights on the way back to the base model, as `maxk.merge.mix` writes them."""
+    from maxk.merge import moved, weights_of
 
     others = [(base, weights_of(base), share)]
     for name, source in weights_of(trained).items():

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from experiments.grid.arms_site import PHASES, Site, sampled
 from experiments.grid.results import lines, rows_of, whole, without_places
-from maxk.runs import Run, write_whole
+from maxk.store.run import Run, write_whole
 
 ROWS = pa.schema(
     [

@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 
 from maxk.pocket import resolve
 from maxk.sample import Sampler
-from maxk.sample.transformers_ import TransformersSampler
+from maxk.sample.native.engine import TransformersSampler
 from maxk.sample.vllm_ import VllmSampler
 
 Kind = Literal["vllm", "transformers"]

@@ -7,9 +7,10 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from maxk.pocket import resolve
+from maxk.prompts import messages
 from maxk.records import Problem
-from maxk.runs import Run
 from maxk.sample.base import prompt_ids
+from maxk.store.run import Run
 
 BATCH = 32  # completions at a time
 TABLE = pa.schema([("problem", pa.string()), ("sample", pa.int32()), ("entropy", pa.float32())])
@@ -24,7 +25,7 @@ def write_entropies(run: Run, problems: list[Problem], model: str, count: int) -
     loaded: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
     loaded.to(device).eval()
     chat = bool(run.config["settings"]["chat"])
-    prompts = {problem.id: prompt_ids(tokenizer, problem.prompt, chat) for problem in problems}
+    prompts = {problem.id: prompt_ids(tokenizer, messages(problem), chat) for problem in problems}
     rows = [
         row
         for row in run.read(

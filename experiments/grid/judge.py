@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.grid.results import all_sampled, collect, whole
-from maxk.runs import Run, RunError
-from maxk.sample import Judging, verify_run
+from maxk.grade import Judging, verify_run
+from maxk.store.run import Run, RunError
 from maxk.verify import Limits
 
 _POLL = 2.0  # seconds

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from maxk.config import TrainConfig
-from maxk.keeping import folder_of, mix
+from maxk.merge import folder_of, mix
 from maxk.pocket import resolve
-from maxk.runs import MODEL, Run
+from maxk.store.run import MODEL, Run
 
 ROWS = ("per_device_train_batch_size", "gradient_accumulation_steps")
 OWN = {"keep_start", *ROWS}  # of each of the cells that make another

@@ -1,6 +1,6 @@
 """A plan of a mean of trainings, what it is made of, and the same moved back.
 
-Chosen on validation by `maxk.evaluate.plan`, and taken to the test sets of the last comparison,
+Chosen on validation by `maxk.evaluate.allocate`, and taken to the test sets of the last comparison,
 where all trainings are others.
 """
 
@@ -13,7 +13,7 @@ from experiments.grid.data import Data, pipes, with_interval
 from experiments.grid.plan import without_seed
 from experiments.grid.shared import KS, rewards_by_seed, with_parts
 from maxk.evaluate import differences, plan, planned, scores
-from maxk.evaluate.plan import as_many_of
+from maxk.evaluate.allocate import as_many_of
 
 WAYS = ("one of its three trainings, at random", "grpo-of-3", "grpo-of-3-kept-30")
 ROW = "a plan of grpo-of-3, its three and kept-30"

@@ -32,11 +32,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from maxk.grade import program_for
 from maxk.records import Problem
 from maxk.report.suspicious import flags, tells
-from maxk.runs import Run, write_whole
-from maxk.sample.tables import COMPLETIONS, VERDICTS, pairs_of, problems_of, write_problems
-from maxk.verify import program_for
+from maxk.store.run import Run, write_whole
+from maxk.store.tables import COMPLETIONS, VERDICTS, pairs_of, problems_of, write_problems
 
 STATUSES = (
     *("passed", "wrong answer", "runtime error", "timeout", "did not compile", "memory"),

@@ -49,7 +49,7 @@ from experiments.grid.results import (  # noqa: E402
 from experiments.grid.sets import Sets  # noqa: E402
 from experiments.grid.stages import Cell, OutOfTime, Site, free_memory  # noqa: E402
 from experiments.pocket.tried import register  # noqa: E402
-from maxk.runs import environment  # noqa: E402
+from maxk.store.run import environment  # noqa: E402
 
 MORE, FAILED = 3, 1  # exit status: the budget ended; a cell went wrong
 SHARED = 0.97  # of a GPU's memory, for all cells that are on it

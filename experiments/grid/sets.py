@@ -16,9 +16,8 @@ from experiments.grid.plan import EvalSet, Grid, read_grid
 from maxk.data import load
 from maxk.data.plus import expected_values
 from maxk.records import Problem
-from maxk.runs import Run
-from maxk.sample import problems_of
-from maxk.sample.tables import write_problems
+from maxk.store.run import Run
+from maxk.store.tables import problems_of, write_problems
 from maxk.verify import Verifier
 
 

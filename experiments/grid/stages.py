@@ -17,12 +17,13 @@ from experiments.grid.plan import BASE, HERE, EvalSet, Grid, made_of
 from experiments.grid.results import all_sampled, whole
 from experiments.grid.sets import Sets, number
 from maxk.config import TrainConfig, read_config
+from maxk.grade import Judging
+from maxk.grade.run import unjudged
+from maxk.grade.worker import Judge
 from maxk.records import Problem
-from maxk.runs import Run, write_whole
-from maxk.sample import Judging, Progress, sample
-from maxk.sample.background import Judge
-from maxk.sample.judging import unjudged
-from maxk.sample.tables import pairs_of, write_problems
+from maxk.sample import Progress, sample
+from maxk.store.run import Run, write_whole
+from maxk.store.tables import pairs_of, write_problems
 from maxk.verify import Limits
 
 JUDGES_BESIDE = 6  # programs at a time, of a set that is judged while another is sampled

@@ -41,8 +41,8 @@ from experiments.grid.pairs import (
 from experiments.grid.plan import BASE, HERE
 from experiments.grid.results import unpack
 from experiments.grid.shared import KS, four, halves, means, pools
+from experiments.published.paper import tables as paper_tables
 from maxk.evaluate import ranked
-from maxk.evaluate.paper import tables as paper_tables
 from maxk.evaluate.samples import Metric
 from maxk.evaluate.tables import Table, markdown
 

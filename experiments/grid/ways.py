@@ -24,7 +24,7 @@ from experiments.grid.plan import HERE, without_seed
 from experiments.grid.planned import ROW, VALIDATION, alike, in_turn, of_last
 from experiments.grid.shared import KS, rewards_by_seed
 from maxk.evaluate import differences, planned, planned_elsewhere, scores
-from maxk.evaluate.plan import as_many_of
+from maxk.evaluate.allocate import as_many_of
 from maxk.report.draw import write_files
 from maxk.report.look import MUTED, Figure, Numbers, draw_line, legend, styles
 

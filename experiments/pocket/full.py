@@ -20,9 +20,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
+from maxk.grade.run import Judging, judge_parts, unjudged
 from maxk.records import Verdict
-from maxk.runs import Run, RunError
-from maxk.sample.judging import Judging, judge_parts, unjudged
+from maxk.store.run import Run, RunError
 from maxk.verify import Verifier
 
 CONFIG = Path(__file__).parents[2] / "configs" / "pocket.toml"

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from maxk.evaluate.diversity import normalise
+from maxk.grade import program_for
 from maxk.records import Problem, Status, Verdict
 from maxk.sample.base import Sampler, Settings
 from maxk.sample.run import requests_of
-from maxk.verify import Verifier, program_for
+from maxk.verify import Verifier
 
 FIRST_WAVE = 8  # samples; every further wave is as large as all before it
 

@@ -1,14 +1,15 @@
-"""The nouns every part of maxk speaks: problems, tests, verdicts.
+"""The nouns every part of maxk speaks: problems, tests, verdicts, completions.
 
 Plain frozen dataclasses without behaviour beyond what follows from their fields.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
 RewardKind = Literal["continuous", "binary"]
+Finish = Literal["stop", "length"]  # the model ended it, or the limit of tokens did
 
 
 @dataclass(frozen=True)
@@ -136,9 +137,22 @@ class Problem:
             else program
         )
 
-    @property
-    def prompt(self) -> list[dict[str, str]]:
-        """What the model is asked, as chat messages (`maxk.prompts`)."""
-        from maxk.prompts import messages
 
-        return messages(self)
+@dataclass(frozen=True)
+class Completion:
+    """One sample.
+
+    tokens counts the end token too, if there is one. logprob, of the whole completion, and entropy,
+    its mean per token, are in nats and of the model as it is: at temperature 1 and without top-p,
+    whatever was sampled with, so that runs can be compared. ids are the tokens, with the end token.
+    None: the back end does not say.
+    """
+
+    problem: str
+    sample: int
+    text: str
+    tokens: int | None
+    finish: Finish
+    logprob: float | None = None
+    entropy: float | None = None
+    ids: tuple[int, ...] | None = field(default=None, repr=False)

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from maxk.data import load, load_with_account
+from maxk.grade import program_for
+from maxk.prompts import messages
 from maxk.records import AssertTest, Problem
-from maxk.verify import Verifier, program_for
+from maxk.verify import Verifier
 from tests.data import published
 
 
@@ -46,7 +48,7 @@ def test_mbpp_grades_by_what_it_does_not_show_if_asked_to(tmp_path):
     assert problem.examples == (AssertTest("assert double(1) == 2", "double"),)
     graded = ("assert double(2) == 4", "assert double(0) == 0", "assert double(-3) == -6")
     assert problem.tests == tuple(AssertTest(code, "double") for code in graded)
-    prompt = problem.prompt[0]["content"]
+    prompt = messages(problem)[0]["content"]
     assert "assert double(1) == 2" in prompt
     assert not any(code in prompt for code in graded)
     [unaided] = load("mbpp", "train", source, shown=0)

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from maxk.data import DATASETS, Fault, check, load
+from maxk.prompts import messages
 from maxk.records import CallTest, Problem, StdinTest
-from maxk.schema import dict_of_test
+from maxk.store.codec import dict_of_test
 from maxk.verify import Verifier
 
 GOOD = {"id": "a", "statement": "Double.", "tests": [{"input": "1", "output": "2"}]}
@@ -180,6 +181,6 @@ def test_problems_of_the_small_world_come_back_with_the_same_prompt_tests_and_ve
     assert [
         replace(problem, origin="pocket", tests=tuple(problem.tests)) for problem in back
     ] == made
-    assert [problem.prompt for problem in back] == [problem.prompt for problem in made]
+    assert [messages(problem) for problem in back] == [messages(problem) for problem in made]
     with Verifier(2) as verifier:
         assert all(v.passed for v in verifier.judge([(p.reference or "", p.tests) for p in back]))

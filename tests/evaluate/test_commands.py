@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from maxk import max_at_k, pass_at_k
-from maxk.evaluate.stored import read_run
-from maxk.runs import Run, RunError
+from maxk.evaluate.read import read_run
+from maxk.store.run import Run, RunError
 
 
 def run_of(
@@ -199,20 +199,15 @@ def test_verdicts_under_other_limits_are_no_comparison(tmp_path):
     assert "judged.limits.cpu_seconds: 4.0 there, 1.0 asked" in done.stderr
 
 
-def test_several_data_sets_are_columns_and_the_paper_stands_beside(tmp_path):
+def test_several_data_sets_are_columns(tmp_path):
     given = []
     for data in ("mbpp", "humaneval"):
         for name, seed in (("base", 0), ("ours", 3)):
             folder = run_of(tmp_path / f"{data}-{name}", rewards(seed), data)
             given.append(f"{name}={folder}")
-    done = maxk("compare", *given, "--k", "1", "--paper", "--form", "markdown")
+    done = maxk("compare", *given, "--k", "1", "--form", "markdown")
     assert done.returncode == 0, done.stderr
     assert "| Method | mbpp | humaneval |" in done.stdout
-    assert "Table 3 of the paper" in done.stdout
-    one = maxk("compare", *given[:2], "--paper", "--form", "markdown")
-    assert "Table 14 of the paper" in one.stdout
-    every = maxk("compare", "--paper", "--form", "markdown").stdout
-    assert all(f"Table {number} of the paper" in every for number in range(1, 15))
 
 
 def test_curve_goes_on_beyond_the_samples(tmp_path):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from experiments.published.paper import tables as paper_tables
 from maxk.evaluate import Cell, Table, ranked
-from maxk.evaluate.paper import tables as paper_tables
 from maxk.evaluate.tables import csv, latex, markdown, number, terminal
 
 

@@ -21,11 +21,11 @@ from experiments.grid.arms_site import read_arms
 from experiments.grid.plan import HERE, read_grid
 from experiments.grid.results import read_results
 from maxk.evaluate import planned
-from maxk.keeping import mix
+from maxk.merge import mix
 from maxk.pocket import folder as pocket
-from maxk.runs import Run
-from maxk.sample.tables import COMPLETIONS
-from maxk.sample.transformers_ import TransformersSampler
+from maxk.sample.native.engine import TransformersSampler
+from maxk.store.run import Run
+from maxk.store.tables import COMPLETIONS
 from tests.experiments.small import humaneval, mbpp, write_data, write_grid
 from tests.tiny import tiny_model
 

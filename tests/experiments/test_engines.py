@@ -14,7 +14,7 @@ from experiments.grid.engines import TransformersEngine, VllmEngine, largest_dif
 from experiments.grid.entropy import mean_entropies
 from experiments.grid.gpu import GpuWatch
 from maxk.sample import Request, Settings
-from maxk.sample.transformers_ import TransformersSampler
+from maxk.sample.native.engine import TransformersSampler
 from tests.tiny import tiny_model
 
 # --- weights -------------------------------------------------------------------------------------

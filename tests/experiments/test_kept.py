@@ -12,7 +12,7 @@ from experiments.grid.plan import cell_names, made_of
 from experiments.grid.results import read_results
 from experiments.grid.run import FAILED
 from maxk.config import TrainConfig, read_config
-from maxk.runs import Run
+from maxk.store.run import Run
 from tests.experiments.small import write_data, write_grid
 from tests.experiments.test_run import KEYS, Place
 from tests.tiny import tiny_model

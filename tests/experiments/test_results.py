@@ -25,11 +25,11 @@ from experiments.grid.results import (
 )
 from experiments.grid.shared import spread_of, with_parts
 from experiments.grid.tables import blocks, fill, main
-from maxk.evaluate.stored import read_run
+from maxk.evaluate.read import read_run
 from maxk.records import CallTest, Problem, Status, StdinTest, TestResult, Verdict
-from maxk.runs import Run
 from maxk.sample import Completion
-from maxk.sample.tables import VERDICTS, completions_table, verdict_row, write_problems
+from maxk.store.run import Run
+from maxk.store.tables import VERDICTS, completions_table, verdict_row, write_problems
 
 ABOUT = {"cell": "mbpp-grpo", "seed": 0, "tag": "", "environment": {"gpus": ["H"]}}
 N = 4

@@ -21,8 +21,8 @@ from experiments.grid.results import read_results
 from experiments.grid.run import FAILED, MORE, Runner, main
 from experiments.grid.stages import Cell, Site
 from experiments.grid.tables import main as tables_main
-from maxk.runs import Run
-from maxk.sample.tables import pairs_of
+from maxk.store.run import Run
+from maxk.store.tables import pairs_of
 from maxk.train import MaxKTrainer
 from maxk.verify import Verifier
 from tests.experiments.small import write_data, write_grid

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from maxk import max_at_k
 from maxk.config import read_config
-from maxk.runs import Run
+from maxk.store.run import Run
 from maxk.train import trainer
 from maxk.train.job import train
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from maxk.grade import program_of
 from maxk.pocket.families import HELD_OUT, SEEN
 from maxk.pocket.family import Family, Values, tell
 from maxk.pocket.world import tests as draw_tests
 from maxk.records import StdinTest
-from maxk.verify import Verifier, program_of
+from maxk.verify import Verifier
 
 ALL = SEEN + HELD_OUT
 OPEN = [family for family in ALL if family.hidden]

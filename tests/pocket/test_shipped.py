@@ -13,8 +13,8 @@ from maxk.cli.sample import Sample
 from maxk.cli.solve import Solve
 from maxk.config import read_config
 from maxk.pocket import folder, resolve
-from maxk.runs import Run
-from maxk.sample.tables import pairs_of
+from maxk.store.run import Run
+from maxk.store.tables import pairs_of
 
 ROOT = Path(__file__).parent.parent.parent
 FILES = {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"}

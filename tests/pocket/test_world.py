@@ -12,6 +12,7 @@ import pytest
 from maxk.pocket import examples, problems
 from maxk.pocket.families import HELD_OUT, SEEN
 from maxk.pocket.world import SIZES, SPLITS, choices, examples_of, load, origin
+from maxk.prompts import messages
 from maxk.verify import Verifier
 from tests.pocket.test_families import share
 
@@ -72,7 +73,7 @@ def test_families_come_equally_often():
 
 def test_the_prompt_is_the_statement_alone():
     problem = problems("train", 1)[0]
-    assert problem.prompt == [{"role": "user", "content": problem.statement}]
+    assert messages(problem) == [{"role": "user", "content": problem.statement}]
 
 
 def test_the_same_statement_is_the_same_problem_whatever_the_seed():

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from maxk.records import Problem, Status, StdinTest, Test, TestResult, Verdict
-from maxk.runs import Run
-from maxk.sample.tables import COMPLETIONS, PROBLEMS, VERDICTS, row_of_problem, verdict_row
-from maxk.schema import dict_of_verdict
+from maxk.store.codec import dict_of_verdict
+from maxk.store.run import Run
+from maxk.store.tables import COMPLETIONS, PROBLEMS, VERDICTS, row_of_problem, verdict_row
 
 TESTS = (StdinTest("3", "6"), StdinTest("-1", "-2"), StdinTest("20", "40"), StdinTest("7", "14"))
 

@@ -11,7 +11,7 @@ import pytest
 from maxk.records import StdinTest
 from maxk.report import Findings, gather, page
 from maxk.report.watch import Watched, server
-from maxk.runs import Run
+from maxk.store.run import Run
 from tests.report.browser import CHROMIUM, Browser
 from tests.report.runs import add_step, problem, sampled, trained
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from maxk.grade import program_for
 from maxk.records import Problem, StdinTest
 from maxk.report import gather
 from maxk.report.pack import pack
-from maxk.runs import Run
-from maxk.sample.tables import write_problems
-from maxk.verify import program_for
+from maxk.store.run import Run
+from maxk.store.tables import write_problems
 from tests.report.runs import problem, sampled, trained
 
 MANY = 10**9

@@ -13,7 +13,7 @@ from maxk.report.figures import all_figures
 from maxk.report.look import COLOURS, FAINT, INK, MUTED
 from maxk.report.pack import pack
 from maxk.report.sections import kept
-from maxk.runs import Run
+from maxk.store.run import Run
 from tests.report.runs import sampled, trained
 
 PASSES = {"a": [4, 0, 1, 4], "bb": [0, 0, 0, 0]}

@@ -9,7 +9,7 @@ import pytest
 
 from maxk.report import Findings, gather, page
 from maxk.report.watch import Watched, server
-from maxk.runs import Run, RunError
+from maxk.store.run import Run, RunError
 from tests.report.runs import add_step, sampled, trained
 
 

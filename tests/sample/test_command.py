@@ -12,9 +12,8 @@ import tyro
 
 from maxk.cli.sample import Runs, Sample, judges_beside
 from maxk.records import Problem
-from maxk.runs import Run, RunError
-from maxk.sample import problems_of
-from maxk.sample.tables import pairs_of
+from maxk.store.run import Run, RunError
+from maxk.store.tables import pairs_of, problems_of
 from tests.data.published import mbpp, write_jsonl
 from tests.sample.test_run import roomy, rows
 

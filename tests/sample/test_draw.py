@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from maxk.sample.draw import draw, draw_by_blocks, invert, nucleus
+from maxk.sample.native.draw import draw, draw_by_blocks, invert, nucleus
 
 
 def grid(count: int) -> torch.Tensor:

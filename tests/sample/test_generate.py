@@ -7,7 +7,7 @@ import torch
 from transformers import GenerationConfig
 
 from maxk.sample.generate import replace_generate, settings_of
-from maxk.sample.transformers_ import TransformersSampler
+from maxk.sample.native.engine import TransformersSampler
 from tests.tiny import tiny_model
 
 PLAIN: dict[str, Any] = {"do_sample": True, "temperature": 1.0, "top_k": 0, "max_new_tokens": 12}

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 import torch
 
-from maxk.sample import Request, Settings, graphs
-from maxk.sample import transformers_ as back_end
-from maxk.sample.graphs import Steps, rows_for
-from maxk.sample.transformers_ import TransformersSampler
+from maxk.sample import Request, Settings
+from maxk.sample.native import engine as back_end
+from maxk.sample.native import graphs
+from maxk.sample.native.engine import TransformersSampler
+from maxk.sample.native.graphs import Steps, rows_for
 from tests.sample.test_draw import plain_sums
 from tests.tiny import tiny_model
 

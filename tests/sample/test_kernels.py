@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from maxk.sample.graphs import kernels_there
+from maxk.sample.native.graphs import kernels_there
 from tests.sample.test_draw import plain_sums
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from maxk.runs import Run
 from maxk.sample import Request, Settings, choose, make, sample
 from maxk.sample.openai_ import OpenAISampler, ServerError, asked_to_wait
+from maxk.store.run import Run
 from tests.sample.test_run import problems, start
 
 KEY = "sk-secret-0123456789"

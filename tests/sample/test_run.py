@@ -17,22 +17,14 @@ import pyarrow as pa
 import pytest
 
 from maxk.data import load
+from maxk.grade import Judging, verify_run
+from maxk.grade.run import judge_parts
+from maxk.prompts import messages
 from maxk.records import CallTest, Problem, Status, StdinTest, TestResult, Verdict
-from maxk.runs import Run, RunError
-from maxk.sample import (
-    Completion,
-    Judging,
-    Request,
-    Settings,
-    merge,
-    problems_of,
-    sample,
-    share,
-    verify_run,
-)
-from maxk.sample.judging import judge_parts
+from maxk.sample import Completion, Request, Settings, merge, sample, share
 from maxk.sample.run import Progress
-from maxk.sample.tables import PROBLEMS, pairs_of, status_of
+from maxk.store.run import Run, RunError
+from maxk.store.tables import PROBLEMS, pairs_of, problems_of, status_of
 from maxk.verify import Limits, Verifier
 from tests.tiny import tiny_model
 
@@ -149,7 +141,7 @@ HINTS = ["Use no library.", "", "Mind the edge cases."]
 def hint_of(row: dict) -> str:
     """What the prompt of a completion ends with, after that of its problem."""
     (problem,) = [each for each in problems() if each.id == row["problem"]]
-    return row["completion"].removeprefix(problem.prompt[0]["content"]).removeprefix("\n")
+    return row["completion"].removeprefix(messages(problem)[0]["content"]).removeprefix("\n")
 
 
 def test_each_sample_has_its_hint_by_its_number(tmp_path):
@@ -203,7 +195,7 @@ def test_an_interrupt_at_any_moment_loses_and_doubles_nothing(tmp_path, monkeypa
 KILLED = """
 import sys, torch
 torch.set_num_threads(1)
-from maxk.sample.transformers_ import TransformersSampler
+from maxk.sample.native.engine import TransformersSampler
 from tests.sample.test_run import SETTINGS, problems, roomy, sample, start
 run = start(sys.argv[1])
 sample(problems(), TransformersSampler(*roomy(), batch=4), run, 8, SETTINGS, part_rows=3)
@@ -218,7 +210,7 @@ def roomy():
 
 
 def test_a_run_that_is_killed_ends_as_one_that_was_not(tmp_path):
-    from maxk.sample.transformers_ import TransformersSampler
+    from maxk.sample.native.engine import TransformersSampler
 
     killed, whole = tmp_path / "killed", start(tmp_path / "whole")
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(killed)])
@@ -272,7 +264,7 @@ def test_problems_come_back_as_they_were(tmp_path):
     found = problems_of(run)
     assert found == [dataclasses.replace(p, tests=list(p.tests)) for p in given]
     stored = run.read("problems").to_pylist()
-    assert [json.loads(row["prompt"]) for row in stored] == [p.prompt for p in given]
+    assert [json.loads(row["prompt"]) for row in stored] == [messages(p) for p in given]
     assert set(PROBLEMS.names) - {"prompt"} == {f.name for f in dataclasses.fields(Problem)}
 
 

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maxk.sample import slots
-from maxk.sample.slots import Prompts, by_products, fused
+from maxk.sample.native import slots
+from maxk.sample.native.slots import Prompts, by_products, fused
 
 LENGTHS = st.lists(st.integers(1, 5), min_size=1, max_size=7)  # places in use, of every row
 

@@ -16,10 +16,11 @@ from scipy import stats
 from tokenizers import Tokenizer, decoders, models
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
-from maxk.sample import Completion, Request, Settings, slots
+from maxk.sample import Completion, Request, Settings
 from maxk.sample.base import text_of
 from maxk.sample.models import load, unpack
-from maxk.sample.transformers_ import TransformersSampler, refuse_other_layers
+from maxk.sample.native import slots
+from maxk.sample.native.engine import TransformersSampler, refuse_other_layers
 from tests.tiny import tiny_model, write_gguf
 
 PROMPTS = {"a": "print(1)", "b": "abc def", "c": "x = 3 * (4 + 5)\n", "d": "z"}

@@ -10,7 +10,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from maxk.sample import Completion, Request, Settings
-from maxk.sample.transformers_ import TransformersSampler
+from maxk.sample.native.engine import TransformersSampler
 from maxk.sample.vllm_ import VllmSampler
 from tests.tiny import tiny_model, write_gguf
 

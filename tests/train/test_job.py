@@ -19,10 +19,10 @@ from safetensors.torch import load_file
 
 from maxk.config import ConfigError, DataTable, TrainConfig, read_config
 from maxk.records import StdinTest, Verdict
-from maxk.runs import Run, RunError
-from maxk.sample import problems_of
-from maxk.sample.transformers_ import TransformersSampler
+from maxk.sample.native.engine import TransformersSampler
 from maxk.sample.vllm_ import VllmSampler
+from maxk.store.run import Run, RunError
+from maxk.store.tables import problems_of
 from maxk.train import MaxKConfig, MaxKTrainer, job
 from maxk.train.job import train
 from maxk.train.memory import advice, halved

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import tyro
 
+from maxk.cli.allocate import Plan
 from maxk.cli.console import console
 from maxk.cli.data import Data
 from maxk.cli.evaluate import Compare, Evaluate, Foresee
-from maxk.cli.keep import Keep, Mix
-from maxk.cli.plan import Plan
+from maxk.cli.merge import Keep, Mix
 from maxk.cli.report import Report
 from maxk.cli.sample import Runs, Sample
 from maxk.cli.solve import Solve

@@ -9,7 +9,7 @@ from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from maxk.verify.stored import Summary
+from maxk.grade.file import Summary
 
 console = Console(highlight=False)
 State = TypeVar("State")

@@ -16,10 +16,11 @@ from rich.table import Table
 from maxk.cli.console import console, progress_of_judging
 from maxk.data import DATASETS, Account, check, load_with_account
 from maxk.data.references import verify_references
+from maxk.grade.file import Summary
+from maxk.prompts import messages
 from maxk.records import Problem, Verdict
-from maxk.schema import dict_of_test
+from maxk.store.codec import dict_of_test
 from maxk.verify import Limits, Verifier
-from maxk.verify.stored import Summary
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class DataShow:
         facts |= {"time limit": problem.time_limit, "tags": ", ".join(problem.tags)}
         write(problem.id, *(f"{key}: {fact}" for key, fact in facts.items() if fact), sep="  ")
         write("\n--- what the model is asked ---")
-        write(problem.prompt[0]["content"])
+        write(messages(problem)[0]["content"])
         write(f"\n--- what it is graded by: {len(problem.tests)} tests ---")
         for test in problem.tests[: self.tests]:
             seen = "shown " if test in problem.examples else "hidden"

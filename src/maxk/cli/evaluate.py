@@ -14,9 +14,7 @@ from maxk.cli.console import console, show
 from maxk.evaluate import Curve, compare, evaluate, predict, ranked, scores
 from maxk.evaluate import tables as forms
 from maxk.evaluate.evaluation import as_many, scores_of_all
-from maxk.evaluate.paper import PaperTable
-from maxk.evaluate.paper import tables as paper_tables
-from maxk.evaluate.stored import Stored, read_run, refuse_other_settings, unique_programs
+from maxk.evaluate.read import Stored, read_run, refuse_other_settings, unique_programs
 
 Form = Literal["terminal", "markdown", "latex", "csv"]
 
@@ -112,7 +110,7 @@ class Compare:
     With one data set the columns are values of k, with several they are the data sets at one k.
     """
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
     """folders, or NAME=FOLDER; runs of one method on several data sets share their NAME"""
     metric: Literal["max", "pass"] = "max"
     k: tuple[int, ...] = ()
@@ -126,30 +124,19 @@ class Compare:
     form: Form = "terminal"
     intervals: bool = False
     """show them in the cells"""
-    paper: bool = False
-    """show what the paper published beside it; without runs, all of its tables"""
     out: Path | None = None
     """write the tables here instead"""
 
     def run(self) -> int:
-        if not self.runs and not self.paper:
-            raise ValueError("no runs are given; name two folders of `maxk sample`, or --paper")
-        tables: list[forms.Table] = []
+        groups = self.by_data()
         lines: list[str] = []
-        if self.runs:
-            groups = self.by_data()
-            if len(groups) == 1:
-                (runs,) = groups.values()
-                table, lines = self.over_k(runs)
-            else:
-                table = self.over_data(groups)
-            tables.append(table)
-            lines += [line for runs in groups.values() for line in fewer_compared(runs)]
-            if self.paper:
-                tables += (each.table() for each in published(list(groups), self.metric, self.k))
+        if len(groups) == 1:
+            (runs,) = groups.values()
+            table, lines = self.over_k(runs)
         else:
-            tables += (each.table() for each in paper_tables().values())
-        self.write(tables, lines)
+            table = self.over_data(groups)
+        lines += [line for runs in groups.values() for line in fewer_compared(runs)]
+        self.write(table, lines)
         return 0
 
     def by_data(self) -> dict[str, dict[str, Stored]]:
@@ -198,10 +185,9 @@ class Compare:
             columns[data] = {name: each[:, 0] for name, each in found.items()}
         return ranked(columns, f"{self.metric}@{self.k[0] if self.k else 'n'}")
 
-    def write(self, tables: Sequence[forms.Table], lines: Sequence[str]) -> None:
+    def write(self, table: forms.Table, lines: Sequence[str]) -> None:
         if self.form == "terminal" and self.out is None:
-            for table in tables:
-                show(forms.terminal(table, intervals=self.intervals))
+            show(forms.terminal(table, intervals=self.intervals))
             for line in lines:
                 console.print(line, markup=False, soft_wrap=True)
             return
@@ -211,7 +197,7 @@ class Compare:
             "csv": forms.csv,
             "terminal": self.markdown,
         }
-        text = "\n\n".join(writers[self.form](table).rstrip() for table in tables) + "\n"
+        text = writers[self.form](table).rstrip() + "\n"
         if lines and self.form in ("markdown", "terminal"):
             text += "\n" + "\n".join(lines) + "\n"
         if self.out is None:
@@ -224,15 +210,6 @@ class Compare:
         return head + forms.markdown(table, intervals=self.intervals)
 
 
-_PAPER_NAMES = {
-    "code-contests": "CodeContests",
-    "live-code-bench": "LiveCodeBench",
-    "live-bench": "LiveBench",
-    "codeforces": "CodeForces",
-    "mbpp": "MBPP",
-}
-
-
 def fewer_compared(runs: dict[str, Stored]) -> list[str]:
     """That not all samples were compared, if that is so."""
     have = {name: min(map(len, run.rows)) for name, run in runs.items()}
@@ -240,24 +217,6 @@ def fewer_compared(runs: dict[str, Stored]) -> list[str]:
         return []
     counts = ", ".join(f"{name} {count}" for name, count in have.items())
     return [f"samples of a problem: {counts}; the first {min(have.values())} of each are compared"]
-
-
-def published(data: Sequence[str], metric: str, ks: Sequence[int]) -> list[PaperTable]:
-    """The tables of the paper that stand beside a comparison on these data sets."""
-    if len(data) > 1:
-        wanted = ks[0] if ks else 128
-        return [
-            table
-            for table in paper_tables().values()
-            if table.number in (2, 3)
-            and {(c.metric, c.k) for c in table.columns} == {("max", wanted)}
-        ]
-    name = _PAPER_NAMES.get(data[0].removeprefix("cure-"))
-    return [
-        table
-        for table in paper_tables().values()
-        if table.number >= 5 and {(c.data, c.metric) for c in table.columns} == {(name, metric)}
-    ]
 
 
 @dataclass(frozen=True)

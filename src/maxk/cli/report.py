@@ -8,7 +8,7 @@ import tyro
 
 from maxk.cli.console import console
 from maxk.cli.sample import terminated_as_interrupted
-from maxk.runs import Run, write_whole
+from maxk.store.run import Run, write_whole
 
 if TYPE_CHECKING:
     from maxk.report import Findings

@@ -13,20 +13,10 @@ import tyro
 
 from maxk.cli.console import Shown, console
 from maxk.cli.data import Which, named_values
+from maxk.grade import Judging
 from maxk.records import Problem
-from maxk.runs import Run
-from maxk.sample import (
-    Backend,
-    Judging,
-    Progress,
-    Sampler,
-    Settings,
-    choose,
-    make,
-    merge,
-    sample,
-    share,
-)
+from maxk.sample import Backend, Progress, Sampler, Settings, choose, make, merge, sample, share
+from maxk.store.run import Run
 from maxk.verify import Limits
 
 
@@ -114,7 +104,7 @@ class Sample:
     def sampler(self, options: dict[str, Any], backend: Backend) -> Sampler:
         if self.processes == 1:
             return make_with(options, self.model, backend, self.base_url)
-        from maxk.sample.several import Several
+        from maxk.sample.processes import Several
 
         return Several(self.processes, self.model, backend, options)
 

@@ -9,12 +9,12 @@ from rich.table import Table
 
 from maxk.cli.console import console, progress_of_judging
 from maxk.cli.data import Which
+from maxk.grade import Judging, verify_run
+from maxk.grade.file import Summary, count_rows, judge_file, verdicts_path
 from maxk.records import Problem, Status
-from maxk.runs import Run
-from maxk.sample import Judging, verify_run
+from maxk.store.run import Run
 from maxk.verify import Limits, Verifier
 from maxk.verify.doctor import examine
-from maxk.verify.stored import Summary, count_rows, judge_file, verdicts_path
 
 
 @dataclass(frozen=True)

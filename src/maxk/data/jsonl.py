@@ -1,7 +1,7 @@
 """One's own problems: a line of JSON each, checked field by field.
 
     id, statement    text
-    tests            a list of tests, as `maxk.schema` writes them; at least one
+    tests            a list of tests, as `maxk.store.codec` writes them; at least one
     shown            how many of the tests, from the first on, the prompt shows; they are graded
                      like the others; default 0
     entry_point      the function to write; needed if a test calls one
@@ -24,8 +24,8 @@ from typing import Any
 from maxk.data.base import Account, Row, plain_name, unix
 from maxk.data.functions import parsed
 from maxk.records import Problem, StdinTest, Test
-from maxk.rows import lines, parse
-from maxk.schema import read_test
+from maxk.store.codec import read_test
+from maxk.store.rows import lines, parse
 
 _REQUIRED = ("id", "statement", "tests")
 _TEXT = ("id", "statement", "entry_point", "reference", "difficulty", "starter", "preamble")

@@ -20,6 +20,7 @@ from typing import Any
 
 from maxk.data.base import Account
 from maxk.data.contests import DIFFICULTIES
+from maxk.prompts import messages
 from maxk.records import Problem
 
 WORDS_TOGETHER = 6  # words in a row that are compared
@@ -49,9 +50,9 @@ def token_counter(tokenizer: Any) -> Callable[[Problem], int]:
 
     def count(problem: Problem) -> int:
         if tokenizer.chat_template is None:
-            return len(tokenizer(problem.prompt[0]["content"])["input_ids"])
+            return len(tokenizer(messages(problem)[0]["content"])["input_ids"])
         ids = tokenizer.apply_chat_template(
-            problem.prompt, add_generation_prompt=True, tokenize=True, return_dict=True
+            messages(problem), add_generation_prompt=True, tokenize=True, return_dict=True
         )
         return len(ids["input_ids"])
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maxk.data.base import Row, plain_name
-from maxk.rows import json_lines, parquet
+from maxk.store.rows import json_lines, parquet
 
 if TYPE_CHECKING:
     from maxk.data.registry import DataSet

@@ -3,14 +3,14 @@
 Every number comes with an interval, and every comparison is paired. No torch.
 """
 
+from maxk.evaluate.allocate import plan, planned, planned_elsewhere
 from maxk.evaluate.curves import Curve, Point, curve, curves_by_group
 from maxk.evaluate.diversity import distinct, normalise, unique_share
+from maxk.evaluate.ensemble import spread
 from maxk.evaluate.evaluation import Comparison, Evaluation, Pair, compare, evaluate
+from maxk.evaluate.forecast import Forecast, ForecastPoint, predict
 from maxk.evaluate.paired import Difference, adjust, differences, wilcoxon
-from maxk.evaluate.plan import plan, planned, planned_elsewhere
-from maxk.evaluate.predict import Forecast, ForecastPoint, predict
 from maxk.evaluate.samples import scores
-from maxk.evaluate.spread import spread
 from maxk.evaluate.tables import Cell, Table, ranked
 
 __all__ = [

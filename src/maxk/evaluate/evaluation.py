@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from maxk.evaluate.curves import Curve, curve, curves_by_group
+from maxk.evaluate.ensemble import spread
 from maxk.evaluate.paired import Correction, Difference, adjust, differences
 from maxk.evaluate.samples import Metric, Rewards, blocks, check_ks, fewest, scores
-from maxk.evaluate.spread import spread
 from maxk.evaluate.tables import Table, ranked
 
 SHARED = "shared"  # what a comparison calls the samples that all runs share

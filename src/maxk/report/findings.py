@@ -14,7 +14,7 @@ import numpy as np
 
 from maxk.evaluate import Evaluation, compare, evaluate, scores
 from maxk.evaluate.bootstrap import mean_interval, resampled_means
-from maxk.evaluate.stored import Stored
+from maxk.evaluate.read import Stored
 from maxk.report.gather import Gathered, RunData, groups_by_step
 
 _ROUNDING = 1e-12  # differences below it are none

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from maxk.evaluate.stored import Stored, read_run, refuse_other_settings
+from maxk.evaluate.read import Stored, read_run, refuse_other_settings
 from maxk.records import Status, Test
-from maxk.runs import Run, RunError
-from maxk.sample.tables import status_of
-from maxk.schema import read_test, verdict_of_dict
+from maxk.store.codec import read_test, verdict_of_dict
+from maxk.store.run import Run, RunError
+from maxk.store.tables import status_of
 
 MOST_TESTS = 200  # of a problem that are looked at; some have thousands
 LETTERS = {

@@ -16,10 +16,10 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
+from maxk.grade.extract import program_of
 from maxk.records import AssertTest, CallTest, Problem, Status, StdinTest, Test
 from maxk.report.gather import LETTERS, Gathered, RunData, Sample, Task, collector_paused
 from maxk.report.suspicious import Tells, flags, tells, worth_parsing
-from maxk.verify.extract import program_of
 
 _LETTER_OF = LETTERS | {"no program": "N"}
 SHOWN_TESTS = 8  # of a problem, with input and expected output

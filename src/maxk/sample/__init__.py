@@ -10,12 +10,13 @@ Importing this does not import torch; making a back end does.
 import importlib.util
 from typing import Any, Literal
 
-from maxk.sample.base import Completion, Request, Sampler, Settings
-from maxk.sample.judging import Judging
+from maxk.grade.parallel import verify_run
+from maxk.grade.run import Judging
+from maxk.records import Completion
+from maxk.sample.base import Request, Sampler, Settings
 from maxk.sample.run import Progress, sample
 from maxk.sample.shards import merge, share
-from maxk.sample.tables import problems_of
-from maxk.sample.verifying import verify_run
+from maxk.store.tables import problems_of
 
 __all__ = [
     "Backend",
@@ -74,6 +75,6 @@ def make(
         return VllmSampler(model, **options)
     if importlib.util.find_spec("transformers") is None:
         raise ImportError("the back end transformers needs: pip install 'maxk[train]'")
-    from maxk.sample.transformers_ import TransformersSampler
+    from maxk.sample.native.engine import TransformersSampler
 
     return TransformersSampler(model, **options)

@@ -8,11 +8,12 @@ transformers on one device; by the seed of each request with vLLM and with serve
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, cast
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from maxk.records import Completion
 
 Prompt = str | list[dict[str, str]] | list[int]  # text, chat messages, or tokens
-Finish = Literal["stop", "length"]
 
 _BEFORE = 4  # tokens of the prompt that a completion is decoded behind
 
@@ -45,26 +46,6 @@ class Request:
     problem: str
     prompt: Prompt
     samples: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Completion:
-    """One sample.
-
-    tokens counts the end token too, if there is one. logprob, of the whole completion, and entropy,
-    its mean per token, are in nats and of the model as it is: at temperature 1 and without top-p,
-    whatever was sampled with, so that runs can be compared. ids are the tokens, with the end token.
-    None: the back end does not say.
-    """
-
-    problem: str
-    sample: int
-    text: str
-    tokens: int | None
-    finish: Finish
-    logprob: float | None = None
-    entropy: float | None = None
-    ids: tuple[int, ...] | None = field(default=None, repr=False)
 
 
 class Sampler(Protocol):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from maxk.sample.base import Request, Sampler, Settings
-from maxk.sample.transformers_ import TransformersSampler
+from maxk.sample.native.engine import TransformersSampler
 
 _PLAIN: dict[str, Any] = {  # what `generate` may be asked for beside temperature, top_p and length
     "top_k": (None, 0),

@@ -24,7 +24,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from maxk.sample.base import Completion, Request, Settings, messages, plain, runs_of, seed_of
+from maxk.records import Completion
+from maxk.sample.base import Request, Settings, messages, plain, runs_of, seed_of
 
 _TOGETHER = 8  # samples of one request; a dropped answer loses no more
 _LONGEST_WAIT = 60.0

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from maxk.prompts import hinted
-from maxk.records import Problem
-from maxk.runs import Run
-from maxk.sample.background import Judge
-from maxk.sample.base import Completion, Request, Sampler, Settings
-from maxk.sample.judging import Judging, unjudged
-from maxk.sample.tables import completions_table, pairs_of, write_problems
+from maxk.grade.run import Judging, unjudged
+from maxk.grade.worker import Judge
+from maxk.prompts import hinted, messages
+from maxk.records import Completion, Problem
+from maxk.sample.base import Request, Sampler, Settings
+from maxk.store.run import Run
+from maxk.store.tables import completions_table, pairs_of, write_problems
 
 
 @dataclass
@@ -121,7 +121,7 @@ def requests_of(
     for i in samples:
         turns[i % len(hints)].append(i)
     return [
-        Request(problem.id, hinted(problem.prompt, hints[turn]), tuple(own))
+        Request(problem.id, hinted(messages(problem), hints[turn]), tuple(own))
         for turn, own in turns.items()
         if own
     ]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from maxk.records import Problem
-from maxk.runs import Run, RunError, differences
-from maxk.sample.tables import pairs_of, problems_of, write_problems
+from maxk.store.run import Run, RunError, differences
+from maxk.store.tables import pairs_of, problems_of, write_problems
 
 _LISTED = 5
 

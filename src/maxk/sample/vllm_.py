@@ -20,7 +20,8 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from maxk.pocket import resolve
-from maxk.sample.base import Completion, Request, Settings, prompt_ids, runs_of, seed_of, text_of
+from maxk.records import Completion
+from maxk.sample.base import Request, Settings, prompt_ids, runs_of, seed_of, text_of
 from maxk.sample.models import adapter_of, unpack
 
 _ROWS = 2048  # sampled at a time

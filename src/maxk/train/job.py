@@ -23,19 +23,21 @@ from transformers.trainer_utils import set_seed
 from maxk.config import ConfigError, DataTable, ModelTable, RewardTable, TrainConfig
 from maxk.data import Account, load_with_account
 from maxk.data.prepare import at_most_difficulty, at_most_tokens, random_split, token_counter
+from maxk.grade import UnitTestReward
 from maxk.pocket import resolve
+from maxk.prompts import messages
 from maxk.records import Problem
-from maxk.runs import MODEL, Run, RunError, write_whole
 from maxk.sample.generate import replace_generate
-from maxk.sample.tables import write_problems
-from maxk.sample.transformers_ import TransformersSampler
+from maxk.sample.native.engine import TransformersSampler
 from maxk.sample.vllm_ import VllmSampler
+from maxk.store.run import MODEL, Run, RunError, write_whole
+from maxk.store.tables import write_problems
 from maxk.train.arithmetic import arithmetic
 from maxk.train.config import MaxKConfig
 from maxk.train.memory import explained
 from maxk.train.rollouts import forget
 from maxk.train.trainer import MaxKTrainer, state_name
-from maxk.verify import Limits, UnitTestReward, Verifier
+from maxk.verify import Limits, Verifier
 
 DEFAULTS: dict[str, Any] = {  # of this command, where [trl] says nothing
     "logging_steps": 1,
@@ -229,7 +231,7 @@ def problems_of(table: DataTable, tokenizer: Any) -> tuple[list[Problem], Accoun
 
 def prompt_of(problem: Problem, tokenizer: Any) -> Any:
     """Chat messages, or their text for a model without a chat template."""
-    return problem.prompt if tokenizer.chat_template else problem.prompt[0]["content"]
+    return messages(problem) if tokenizer.chat_template else messages(problem)[0]["content"]
 
 
 def verifier_of(table: RewardTable) -> Verifier:

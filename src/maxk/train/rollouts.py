@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from maxk.runs import Run
+from maxk.store.run import Run
 
 TABLE = "rollouts"
 SCHEMA = pa.schema(
@@ -22,7 +22,7 @@ SCHEMA = pa.schema(
         ("prompt", pa.string()),
         ("completion", pa.string()),
         ("reward", pa.float64()),
-        ("verdict", pa.string()),  # JSON, maxk.schema.dict_of_verdict
+        ("verdict", pa.string()),  # JSON, maxk.store.codec.dict_of_verdict
         ("weights", pa.list_(pa.float32())),
         ("log_ratios", pa.list_(pa.float32())),
     ]

@@ -26,8 +26,9 @@ from torch import Tensor
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from maxk.estimators import METHODS, advantages, trust_region
-from maxk.runs import Run
-from maxk.schema import dict_of_verdict
+from maxk.grade.reward import text_of
+from maxk.store.codec import dict_of_verdict
+from maxk.store.run import Run
 from maxk.train.arithmetic import arithmetic, whole_groups
 from maxk.train.average import AverageWeights, KeepStart
 from maxk.train.batches import (
@@ -42,11 +43,10 @@ from maxk.train.batches import (
 from maxk.train.config import MaxKConfig
 from maxk.train.finite import refuse_infinite, without_cudnn
 from maxk.train.metrics import effective_share, group_metrics, unique_share
+from maxk.train.packing import shared_logps
 from maxk.train.reference import CatchUp
 from maxk.train.rewards import named, start_early
 from maxk.train.rollouts import Batch
-from maxk.train.shared import shared_logps
-from maxk.verify.reward import text_of
 
 _KEPT = ("_step", "_weighed_at", "_weighed_with", "_sampled_at")  # in checkpoints
 
@@ -58,7 +58,7 @@ Columns = dict[str, Tensor]  # of prompts x samples
 class MaxKTrainer(GRPOTrainer):
     """`trl.GRPOTrainer` for Best-of-N; takes a `MaxKConfig`.
 
-    run: a `maxk.runs.Run`, the same on all processes, into which every completion is written.
+    run: a `maxk.store.run.Run`, the same on all processes, into which every completion is written.
     """
 
     _name = "MaxK"

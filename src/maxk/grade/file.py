@@ -1,0 +1,214 @@
+"""Judge completions that lie in a file, and write the verdicts beside them.
+
+The file is JSONL (also .gz) or parquet, one completion a row (docs/files.md): `completion`, from
+which the program is taken, or `program`; and `tests`, or `problem`, an id.
+
+Verdicts are lines of JSON, one a row, written as they come, after a first line that says how they
+were made. What is there already is not judged again, so a run that was stopped goes on when the
+command is repeated.
+"""
+
+import hashlib
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from maxk.grade.extract import program_for, program_of
+from maxk.records import Problem, Status, Test, Verdict
+from maxk.store.codec import dict_of_verdict, tests_from_json, tests_to_json, verdict_of_dict
+from maxk.store.rows import json_lines, lines, parquet
+from maxk.verify.judge import Verifier
+
+FORMAT = 1
+_BATCH = 1024  # rows in memory at a time
+
+
+@dataclass(frozen=True)
+class Row:
+    """One stored completion, ready to be judged."""
+
+    number: int
+    problem: str | None
+    program: str
+    tests: Sequence[Test]
+    digest: str  # of program and tests: a verdict belongs to what was judged, not to a place
+
+
+@dataclass(frozen=True)
+class Tests:
+    """The tests of a problem, read once for all its completions, and a digest of their text."""
+
+    tests: Sequence[Test]
+    digest: bytes
+
+    @classmethod
+    def of(cls, given: Any) -> "Tests":
+        text = given if isinstance(given, str) else json.dumps(given)
+        return cls(tests_from_json(text), hashlib.sha256(encoded(text)).digest())
+
+    @classmethod
+    def of_problem(cls, problem: Problem) -> "Tests":
+        digest = hashlib.sha256(encoded(tests_to_json(problem.tests))).digest()
+        return cls(problem.tests, digest)
+
+
+@dataclass
+class Summary:
+    """What a file's verdicts say together."""
+
+    rows: int = 0
+    passed: int = 0
+    reward: float = 0.0  # sum of the fractions
+    fates: Counter[Status] = field(default_factory=Counter)  # of tests
+    judged: int = 0  # rows of this run, the others were there already
+    seconds: float = 0.0
+
+    def add(self, verdict: Verdict) -> None:
+        self.rows += 1
+        self.passed += verdict.passed
+        self.reward += verdict.fraction
+        self.fates.update(test.status for test in verdict.tests)
+
+
+def verdicts_path(file: Path) -> Path:
+    """Where the verdicts of a file go unless it is said: `a/b.jsonl` has `a/b.verdicts.jsonl`."""
+    return file.with_name(f"{file.name.split('.')[0]}.verdicts.jsonl")
+
+
+def judge_file(
+    file: Path,
+    verifier: Verifier,
+    out: Path | None = None,
+    problems: Mapping[str, Problem] | None = None,
+    progress: Callable[[Summary], None] | None = None,
+) -> Summary:
+    """Judge every row of `file` that has no verdict in `out` yet.
+
+    problems: by id, for rows that have no tests of their own. progress: called with a Summary after
+    every verdict, those of earlier runs first.
+    """
+    out = verdicts_path(file) if out is None else out
+    settings = {"limits": asdict(verifier.limits), "isolate": verifier.isolate}
+    summary, started = Summary(), time.monotonic()
+    done = read_verdicts(out, settings)
+    with open(out, "ab") as stream:
+        if stream.tell() == 0:
+            write(stream, {"maxk_verdicts": FORMAT, "of": file.name, **settings})
+        rows = read_rows(file, problems or {})
+        while batch := list(islice(rows, _BATCH)):
+            todo = []
+            for row in batch:
+                if row.number not in done:
+                    todo.append(row)
+                    continue
+                digest, verdict = done.pop(row.number)
+                if digest != row.digest:
+                    raise ValueError(
+                        f"{file}, row {row.number}: program or tests are not those that {out} has "
+                        "a verdict of; remove that file, or choose another with --out"
+                    )
+                summary.add(verdict)
+
+            def keep(i: int, verdict: Verdict, todo: list[Row] = todo) -> None:
+                row = todo[i]
+                about = {"row": row.number, "problem": row.problem, "digest": row.digest}
+                write(stream, about | dict_of_verdict(verdict))
+                summary.add(verdict)
+                summary.judged += 1
+                summary.seconds = time.monotonic() - started
+                if progress is not None:
+                    progress(summary)
+
+            if progress is not None:
+                progress(summary)
+            verifier.judge([(row.program, row.tests) for row in todo], keep)
+            os.fsync(stream.fileno())
+    if done:
+        raise ValueError(
+            f"{out} has verdicts of {len(done)} rows that {file} does not have, row {min(done)} "
+            "first; remove that file, or choose another with --out"
+        )
+    return summary
+
+
+def write(stream: BinaryIO, line: dict[str, Any]) -> None:
+    stream.write(json.dumps(line).encode() + b"\n")
+    stream.flush()
+
+
+def read_verdicts(out: Path, settings: dict[str, Any]) -> dict[int, tuple[str, Verdict]]:
+    """Verdicts of earlier runs by row. A last line that was cut off is removed from the file."""
+    if not out.exists() or out.stat().st_size == 0:
+        return {}
+    data = out.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        os.truncate(out, whole)
+    lines = data[:whole].splitlines()
+    if not lines:
+        return {}
+    first = json.loads(lines[0])
+    if first.get("maxk_verdicts") != FORMAT:
+        raise ValueError(f"{out} is no file of verdicts; choose another with --out")
+    for name, ours in settings.items():
+        if first[name] != ours:
+            raise ValueError(
+                f"{out} was made with {name}={first[name]}, not {ours}; "
+                "remove that file, or choose another with --out"
+            )
+    found = map(json.loads, lines[1:])
+    return {line["row"]: (line["digest"], verdict_of_dict(line)) for line in found}
+
+
+def read_rows(file: Path, problems: Mapping[str, Problem]) -> Iterator[Row]:
+    """The rows of a JSONL or parquet file; ValueError names file, row and field."""
+    known: dict[str, Tests] = {}  # by their text
+    named: dict[str, Tests] = {}  # by the id of their problem
+    found = parquet(file) if file.suffix == ".parquet" else json_lines(file)
+    for number, (_, given) in enumerate(found):
+        where = f"{file}, row {number}"
+        if not isinstance(given, dict):
+            raise ValueError(f"{where} is a {type(given).__name__}; use an object")
+        program, completion = given.get("program"), given.get("completion")
+        if program is None and isinstance(completion, str):
+            program = program_of(completion)
+        if not isinstance(program, str):
+            raise ValueError(f"{where} has no text in the field completion or program")
+        name = given.get("problem")
+        if given.get("tests") is not None:
+            text = given["tests"]
+            text = text if isinstance(text, str) else json.dumps(text)
+            try:
+                tests = known[text] = known.get(text) or Tests.of(text)
+            except ValueError as error:
+                raise ValueError(f"{where}: {error}") from None
+        elif name is not None and name in problems:
+            tests = named[name] = named.get(name) or Tests.of_problem(problems[name])
+            if given.get("program") is None:
+                program = program_for(problems[name], given["completion"])
+            else:
+                program = problems[name].complete(program)
+        else:
+            why = "no problem" if name is None else f"problem {name!r} is not among the problems"
+            raise ValueError(f"{where} has no tests, and {why}")
+        digest = hashlib.sha256(tests.digest + encoded(program)).hexdigest()[:16]
+        yield Row(number, name, program, tests.tests, digest)
+
+
+def count_rows(file: Path) -> int:
+    """How many rows `read_rows` will give."""
+    if file.suffix == ".parquet":
+        import pyarrow.parquet
+
+        return pyarrow.parquet.ParquetFile(file).metadata.num_rows
+    return sum(1 for _ in lines(file))
+
+
+def encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

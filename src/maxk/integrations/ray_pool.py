@@ -1,0 +1,131 @@
+"""One pool of jails per node, shared by all processes of a Ray job that are on it.
+
+A trainer on Ray runs many reward workers on a node, each with many coroutines. They all ask one
+actor, which has the jails. It holds at most `queue` programs; a caller that finds it full waits and
+asks again, so programs wait where they are and not in the actor. A caller whose actor is killed
+makes a new one and asks again: a verdict may be late, and none is lost. A fault of the machinery is
+an error, never a verdict.
+"""
+
+import asyncio
+import functools
+import random
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from maxk.records import Verdict
+from maxk.store.codec import tests_from_json
+from maxk.verify import Limits, Verifier
+
+DEATHS = 20  # of actors that a caller lives through for one verdict
+PATIENCE = (0.01, 1.0)  # seconds to wait for an actor that is full or dead, at first and at most
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The jails of one node. The settings of the caller that makes the actor count."""
+
+    workers: int | None = None  # None: two per core
+    queue: int | None = None  # programs that the actor holds at most; None: four per worker
+    cpu_seconds: float = 4.0
+    wall_seconds: float = 20.0
+    memory_bytes: int = 512 * 2**20
+    after_timeout: float = 1.0
+    allow_unsafe: bool = False
+
+
+async def judge(program: str, tests: str, pool: Pool = Pool()) -> Verdict:  # noqa: B008
+    """A verdict of this node's jails, whatever becomes of the actor that has them.
+
+    tests: as `maxk.store.codec.tests_to_json` writes them.
+    """
+    shortest, longest = PATIENCE
+    deaths = refusals = 0
+    while True:
+        actor = front(pool)
+        try:
+            verdict = await actor.judge.remote(program, tests)
+        except RayActorError as error:
+            forget(actor)
+            deaths += 1
+            if error.actor_init_failed or deaths == DEATHS:
+                raise
+        else:
+            if verdict is not None:
+                return verdict
+            refusals += 1
+        # Ray may name the dead actor for some seconds yet; a full one empties at its own pace.
+        wait = min(shortest * 2 ** min(max(deaths, refusals), 10), longest)
+        await asyncio.sleep(wait * random.uniform(0.5, 1.5))
+
+
+_known: dict[str, Any] = {}  # Ray ends an actor when its maker drops the handle
+
+
+def front(pool: Pool) -> Any:
+    """The actor of this node, made if it is not there. It lives as long as the process that did."""
+    node = ray.get_runtime_context().get_node_id()
+    if node not in _known:
+        _known[node] = Front.options(
+            name=f"maxk-verifier-{node}",
+            get_if_exists=True,
+            num_cpus=0,  # the trainer has given out the cores already
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
+        ).remote(asdict(pool))
+    return _known[node]
+
+
+def forget(actor: Any) -> None:
+    """Look for another actor next time, unless that has been done."""
+    for node, known in list(_known.items()):
+        if known is actor:
+            del _known[node]
+
+
+@ray.remote
+class Front:
+    """The jails of a node behind a queue of bounded length."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        pool = Pool(**settings)
+        limits = Limits(
+            cpu_seconds=pool.cpu_seconds,
+            wall_seconds=pool.wall_seconds,
+            memory_bytes=pool.memory_bytes,
+            after_timeout=pool.after_timeout,
+        )
+        self.verifier = Verifier(pool.workers, limits, pool.allow_unsafe)
+        count = len(self.verifier.workers)
+        self.threads = ThreadPoolExecutor(count)
+        self.room = pool.queue or 4 * count
+        self.held = self.most_held = self.judged = self.refused = 0
+        self.read = functools.lru_cache(maxsize=1024)(tests_from_json)
+
+    async def judge(self, program: str, tests: str) -> Verdict | None:
+        """The verdict, or None if the queue is full."""
+        if self.held >= self.room:
+            self.refused += 1
+            return None
+        self.held += 1
+        self.most_held = max(self.held, self.most_held)
+        try:
+            loop = asyncio.get_running_loop()
+            verdict = await loop.run_in_executor(self.threads, self._judge, program, tests)
+        finally:
+            self.held -= 1
+        self.judged += 1
+        return verdict
+
+    def _judge(self, program: str, tests: str) -> Verdict:
+        [verdict] = self.verifier.judge([(program, self.read(tests))])
+        return verdict
+
+    async def figures(self) -> dict[str, int]:
+        """What has happened since this actor was made."""
+        names = ("held", "most_held", "judged", "refused")
+        return {name: getattr(self, name) for name in names}

@@ -1,0 +1,138 @@
+"""A PPO trainer of verl whose weights are those of the policy at the start of every PPO epoch.
+
+verl's loss sees one micro-batch, without its groups, and off-policy weights need the ratios of
+whole groups. So the epochs of a batch are made one at a time: log-probabilities of the batch under
+the policy as it is now, weights of all groups on the driver, one epoch. The log-probabilities that
+verl divides by are then those at the start of the epoch. Its own ratio is 1 at the epoch's first
+step, and its gradient there weight times grad log pi.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import transfer_queue as tq
+from omegaconf import DictConfig, open_dict
+from tensordict import TensorDict
+from torch import Tensor
+from verl.trainer.ppo.v1.trainer_base import register_trainer
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.utils.metric import reduce_metrics
+from verl.utils.py_functional import append_to_dict
+from verl.workers.utils.padding import response_to_nested
+
+from maxk.estimators import METHODS, trust_region
+from maxk.estimators.groups import group_advantages
+from maxk.integrations.verl.advantage import PREFIX, TRAINER, Options, members, spread
+
+
+@register_trainer(TRAINER)
+class OffPolicyTrainer(PPOTrainerSync):
+    """verl's synchronous trainer for `maxk-off-policy` and `maxk-off-policy-exact`."""
+
+    def __init__(self, config: DictConfig) -> None:
+        self.method = method_of(config)
+        with open_dict(config):
+            # Under this name verl looks up what holds for a synchronous trainer.
+            config.trainer.v1.trainer_mode = "sync"
+            config.algorithm.maxk = {**(config.algorithm.get("maxk") or {}), "recomputed": True}
+        self.options = Options.of(config.algorithm)
+        super().__init__(config)
+
+    def _init_dataloader(self) -> None:
+        """verl moves its learning rate with every call of an update, which here is an epoch."""
+        super()._init_dataloader()
+        actor = self.config.actor_rollout_ref.actor
+        with open_dict(self.config):
+            actor.optim.total_training_steps *= actor.ppo_epochs
+            if (actor.optim.lr_warmup_steps or 0) > 0:
+                actor.optim.lr_warmup_steps *= actor.ppo_epochs
+
+    def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        actor = self.config.actor_rollout_ref.actor
+        epochs, seed = actor.ppo_epochs, actor.data_loader_seed
+        sampled = read(batch, "old_log_probs")["old_log_probs"]
+        seen: dict[str, Any] = {}
+        for epoch in range(epochs):
+            if epoch > 0:
+                batch = self._compute_old_log_prob(batch, metrics={})
+                metrics.update(self._weigh_again(batch, sampled, epoch))
+            with replaced(actor, ppo_epochs=1, data_loader_seed=seed + epoch):
+                updated: dict[str, Any] = {}
+                batch = super()._update_actor(batch, updated)
+                append_to_dict(seen, updated)
+        metrics.update(reduce_metrics(seen))
+        return batch
+
+    def _weigh_again(self, batch: Any, sampled: Tensor, epoch: int) -> dict[str, float]:
+        """Put the weights for the policy as it is now in the place of the advantages."""
+        kl = self.config.algorithm.use_kl_in_reward
+        rewards = "token_level_rewards" if kl else "rm_scores"
+        data = read(batch, "old_log_probs", "response_mask", rewards)
+        there = members(data["response_mask"])
+        ratios = ((data["old_log_probs"] - sampled) * data["response_mask"]).sum(dim=-1)
+        free = group_advantages(
+            self.method,
+            data[rewards].sum(dim=-1),
+            list(read(batch, "uid")["uid"]),
+            self.options.k,
+            ratios,
+            member_B=there,
+            clamp_delta=self.options.clamp_delta,
+        )
+        kept = free
+        if self.options.trust_region:
+            kept = trust_region(free, ratios, self.config.actor_rollout_ref.actor.clip_ratio)
+        weights = spread(kept, data["response_mask"])
+        write(batch, advantages=weights, returns=weights)
+        drift, name = ratios[there].abs(), f"maxk/epoch_{epoch + 1}"
+        return {
+            f"{name}/drift/mean": drift.mean().item(),
+            f"{name}/drift/max": drift.max().item(),
+            f"{name}/gated": ((kept == 0) & (free != 0))[there].float().mean().item(),
+        }
+
+
+def method_of(config: DictConfig) -> str:
+    """The off-policy method that is asked for, if this trainer can do it."""
+    name = config.algorithm.adv_estimator
+    method = name.removeprefix(PREFIX)
+    if not name.startswith(PREFIX) or method not in METHODS or not METHODS[method].off_policy:
+        known = ", ".join(PREFIX + name for name, method in METHODS.items() if method.off_policy)
+        raise ValueError(
+            f"algorithm.adv_estimator={name} does not need trainer.v1.trainer_mode={TRAINER}; "
+            f"it is for {known}"
+        )
+    if (config.algorithm.get("rollout_correction") or {}).get("bypass_mode"):
+        raise ValueError(
+            "algorithm.rollout_correction.bypass_mode takes the sampler's log-probabilities; "
+            f"{name} needs both from the training model: leave it out"
+        )
+    return method
+
+
+def read(batch: Any, *fields: str) -> TensorDict:
+    """Fields of the batch out of verl's queue, a row per sample, padded with 0."""
+    got = tq.kv_batch_get(
+        keys=batch.keys, partition_id=batch.partition_id, select_fields=list(fields)
+    )
+    return got.to_padded_tensor()
+
+
+def write(batch: Any, **fields: Tensor) -> None:
+    """One number per token back into verl's queue, without the padding."""
+    where = {"keys": batch.keys, "partition_id": batch.partition_id}
+    mask = tq.kv_batch_get(**where, select_fields=["response_mask"])["response_mask"]
+    nested = {name: response_to_nested(values, mask) for name, values in fields.items()}
+    tq.kv_batch_put(**where, fields=TensorDict(nested, batch_size=len(batch.keys)))
+
+
+@contextmanager
+def replaced(config: DictConfig, **values: Any) -> Iterator[None]:
+    """A configuration with other values for a while."""
+    before = {name: config[name] for name in values}
+    config.update(values)
+    try:
+        yield
+    finally:
+        config.update(before)

@@ -1,0 +1,1 @@
+"""maxk's own inference engine on transformers. Experimental."""

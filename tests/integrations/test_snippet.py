@@ -1,0 +1,27 @@
+"""The command of docs/integrations.md is one that verl takes."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.test_integrations import BLOCKS
+
+pytest.importorskip("verl", reason="verl has an environment of its own: make test-verl")
+
+from hydra import compose, initialize_config_dir
+from verl.trainer import config as verl_config
+from verl.trainer.ppo.reward import get_custom_reward_fn
+from verl.trainer.ppo.v1 import get_trainer_cls
+
+from maxk.integrations.verl.advantage import Options
+from maxk.integrations.verl.trainer import OffPolicyTrainer
+
+
+def test_the_command_chooses_maxk_s_trainer_options_and_reward():
+    words = BLOCKS["verl"].replace("\\\n", " ").split()
+    assert words[:3] == ["python", "-m", "verl.trainer.main_ppo"]
+    with initialize_config_dir(str(Path(verl_config.__file__).parent), version_base=None):
+        config = compose("ppo_trainer", words[3:])
+    assert get_trainer_cls(config.trainer.v1.trainer_mode) is OffPolicyTrainer
+    assert Options.of(config.algorithm).k == 4
+    assert get_custom_reward_fn(config) is not None
