@@ -23,9 +23,11 @@ import numpy as np
 import pyarrow as pa
 
 from maxk.data import load
+from maxk.grade import Graded, program_for
+from maxk.grade.run import verdicts_table
 from maxk.records import Problem, Status, TestResult, Verdict
 from maxk.store.run import Run
-from maxk.store.tables import COMPLETIONS, PROBLEMS, VERDICTS, row_of_problem, verdict_row
+from maxk.store.tables import COMPLETIONS, PROBLEMS, row_of_problem
 
 PROBLEMS_WANTED, N, PART, TESTS = 500, 256, 4096, 10
 WORDS = "read parse the first line input values then compute result loop over each item and keep "
@@ -108,13 +110,15 @@ def write_run(folder: Path, seed: int, lift: float) -> None:
                     "entropy": chance.gammavariate(2, 0.1 - 0.04 * lift),
                 }
             )
-            verdicts.append(verdict_row(problem.id, sample, Verdict(tuple(fates), "A"), "A"))
+            program = program_for(problem, completions[-1]["completion"])
+            verdicts.append(Graded(program, Verdict(tuple(fates), "A")))
     for part, start in enumerate(range(0, len(completions), PART)):
         some = slice(start, start + PART)
         run.write(
             "completions", f"{part:06d}", pa.Table.from_pylist(completions[some], COMPLETIONS)
         )
-        run.write("verdicts", f"{part:06d}", pa.Table.from_pylist(verdicts[some], VERDICTS))
+        table = verdicts_table(completions[some], verdicts[some], "A", {})
+        run.write("verdicts", f"{part:06d}", table)
 
 
 def _fate(chance: random.Random, rate: float) -> TestResult:

@@ -18,17 +18,20 @@ from typing import Any
 from maxk.cli.data import named_values
 from maxk.cli.sample import Sample
 from maxk.data import load
-from maxk.grade import Judging
 from maxk.records import Problem
 from maxk.sample import Progress, Sampler, Settings, sample
 from maxk.store.run import Run, environment
-from maxk.verify import Limits
+from maxk.verify import Limits, VerifierSettings
 
 WARM_UP = 8  # problems
 
 
 def measure(
-    problems: list[Problem], sampler: Sampler, n: int, settings: Settings, judging: Judging | None
+    problems: list[Problem],
+    sampler: Sampler,
+    n: int,
+    settings: Settings,
+    judging: VerifierSettings | None,
 ) -> dict[str, Any]:
     """Sample and judge into a folder that is not kept."""
     found: dict[str, Any] = {}
@@ -36,11 +39,11 @@ def measure(
 
     def seen(state: Progress) -> None:
         if state.done == state.total and "sampled" not in found:
-            found["sampled"], found["judged_by_then"] = time.monotonic() - begun, state.judged
+            found["sampled"], found["judged_by_then"] = time.monotonic() - begun, state.graded
 
     with tempfile.TemporaryDirectory() as folder:
         run = Run.start(Path(folder) / "run", "sample", {"n": n})
-        state = sample(problems, sampler, run, n, settings, judging=judging, progress=seen)
+        state = sample(problems, sampler, run, n, settings, grading=judging, progress=seen)
     seconds = time.monotonic() - begun
     return {
         "completions": state.new,
@@ -50,7 +53,7 @@ def measure(
         "judged_by_then": found["judged_by_then"],
         "last_verdict_later": round(seconds - found["sampled"], 2),
         "tokens_per_second": round(state.tokens / seconds),
-        "mean_reward": round(state.reward / state.judged, 4) if state.judged else None,
+        "mean_reward": round(state.reward / state.graded, 4) if state.graded else None,
     }
 
 
@@ -80,7 +83,7 @@ def main() -> None:
     print(f"{', '.join(machine['gpus']) or 'no GPU'}; started in {started:.0f} s", flush=True)
     for judges in given.judges:
         limits = Limits(cpu_seconds=given.seconds, after_timeout=0.1)
-        judging = Judging(judges, limits) if judges else None
+        judging = VerifierSettings(judges, limits) if judges else None
         found = measure(problems, sampler, given.n, settings, judging)
         about = {"backend": given.backend, "processes": given.processes, "judges": judges}
         print(json.dumps(about | found), flush=True)

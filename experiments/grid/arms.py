@@ -46,11 +46,12 @@ from experiments.grid.planned import alike, in_turn
 from experiments.grid.results import rows_of, whole
 from experiments.grid.sets import Sets
 from maxk.evaluate import plan, planned
-from maxk.grade import Judging, verify_run
+from maxk.grade.parallel import grade_run
 from maxk.pocket import resolve
 from maxk.records import Problem
 from maxk.sample import Sampler, sample
 from maxk.store.run import Run, write_whole
+from maxk.verify import VerifierSettings
 
 # torch is imported where it is needed: who judges or collects does without.
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def sample_way(
 
 def judge(site: Site, given: argparse.Namespace) -> None:
     """Judge what is sampled, and write the plan of each model that is ready."""
-    judging = Judging(given.judges, site.grid.limits)
+    judging = VerifierSettings(given.judges, site.grid.limits)
     done: set[tuple[Path, str]] = set()
     while True:
         last = not given.follow or (given.until is not None and given.until.exists())
@@ -176,10 +177,10 @@ def to_judge(site: Site) -> list[tuple[Path, str]]:
     return [*((folder, "") for folder in (*first, *tests)), *others]
 
 
-def judge_way(site: Site, folder: Path, other: str, judging: Judging) -> None:
+def judge_way(site: Site, folder: Path, other: str, judging: VerifierSettings) -> None:
     """Judge what has no verdict yet; make the plan if this was the last way of a model."""
     begun, run = time.monotonic(), Run.open(folder)
-    count = verify_run(judged_too(site, run, other) if other else run, judging)
+    count = grade_run(judged_too(site, run, other) if other else run, judging)
     cell, name = folder.parents[2].name, f"{folder.parent.name} {folder.name} {other}".strip()
     print(f"{cell}: {name}, {count} judged, {time.monotonic() - begun:.0f} s", flush=True)
     if not site.plan_of(cell).exists() and ready(site, cell):

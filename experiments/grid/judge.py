@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.grid.results import all_sampled, collect, whole
-from maxk.grade import Judging, verify_run
+from maxk.grade.parallel import grade_run
 from maxk.store.run import Run, RunError
-from maxk.verify import Limits
+from maxk.verify import Limits, VerifierSettings
 
 _POLL = 2.0  # seconds
 
@@ -37,7 +37,7 @@ def judge_next(
             path = folder / "sets" / name
             wanted = (only is None or name in only) and path not in done and not judged
             if wanted and (path / "config.toml").exists():
-                judged = judge_set(path, Judging(judges, limits), done)
+                judged = judge_set(path, VerifierSettings(judges, limits), done)
         if len(done) > before:
             collect(folder, results, kept["about"], kept["sets"])
         if judged:
@@ -50,7 +50,7 @@ def begun(folder: Path) -> tuple[float, str]:
     return (folder / "id").stat().st_mtime, folder.name
 
 
-def judge_set(path: Path, judging: Judging, done: set[Path]) -> int:
+def judge_set(path: Path, judging: VerifierSettings, done: set[Path]) -> int:
     """Judge a set if all of it is sampled; gives how many completions that was."""
     run, cell = Run.open(path), path.parent.parent
     if not all_sampled(run):
@@ -58,7 +58,7 @@ def judge_set(path: Path, judging: Judging, done: set[Path]) -> int:
     count, start = 0, time.monotonic()
     if not whole(run):
         try:
-            count = verify_run(run, judging)
+            count = grade_run(run, judging)
         except RunError as error:  # who samples has not let go of it yet
             print(f"{cell.name}: {path.name}: {error}", flush=True)
             return 0

@@ -32,7 +32,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from maxk.grade import program_for
 from maxk.records import Problem
 from maxk.report.suspicious import flags, tells
 from maxk.store.run import Run, write_whole
@@ -255,16 +254,11 @@ def by_heart(folder: Path, n: int) -> float | None:
     n: the samples of a problem that the set has.
     """
     run = Run.open(folder)
-    verdicts = run.read("verdicts", ["problem", "sample", "passed"]).to_pylist()
-    passed = [(row["problem"], row["sample"]) for row in verdicts if row["passed"]]
-    some = set(passed[:: -(-len(passed) // LOOKED_AT) or 1])
-    problems = {problem.id: problem for problem in problems_of(run)}
-    told = {name: tells(problem.tests) for name, problem in problems.items()}
-    found = [
-        flags(program_for(problems[row["problem"]], row["completion"]), told[row["problem"]])
-        for row in run.read("completions", ["problem", "sample", "completion"]).to_pylist()
-        if (row["problem"], row["sample"]) in some
-    ]
+    verdicts = run.read("verdicts", ["problem", "passed", "program"]).to_pylist()
+    passed = [(row["problem"], row["program"]) for row in verdicts if row["passed"]]
+    told = {problem.id: tells(problem.tests) for problem in problems_of(run)}
+    some = passed[:: -(-len(passed) // LOOKED_AT) or 1]
+    found = [flags(program, told[problem]) for problem, program in some]
     known = [any("by heart" in reason for reason in each) for each in found]
     return float(np.mean(known)) if known else None
 

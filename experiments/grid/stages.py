@@ -17,14 +17,13 @@ from experiments.grid.plan import BASE, HERE, EvalSet, Grid, made_of
 from experiments.grid.results import all_sampled, whole
 from experiments.grid.sets import Sets, number
 from maxk.config import TrainConfig, read_config
-from maxk.grade import Judging
-from maxk.grade.run import unjudged
-from maxk.grade.worker import Judge
+from maxk.grade.run import ungraded
+from maxk.grade.worker import Grader
 from maxk.records import Problem
 from maxk.sample import Progress, sample
 from maxk.store.run import Run, write_whole
 from maxk.store.tables import pairs_of, write_problems
-from maxk.verify import Limits
+from maxk.verify import Limits, VerifierSettings
 
 JUDGES_BESIDE = 6  # programs at a time, of a set that is judged while another is sampled
 
@@ -64,7 +63,7 @@ class Cell:
     name: str
     seed: int
     tag: str = ""
-    beside: list[tuple[EvalSet, Judge, float]] = field(default_factory=list)
+    beside: list[tuple[EvalSet, Grader, float]] = field(default_factory=list)
 
     @property
     def full_name(self) -> str:
@@ -235,8 +234,8 @@ class Cell:
 
             judging = None
             if not self.site.judge_later:
-                judging = Judging(self.site.judges, self.site.limits)
-            sample(problems, sampler, run, n, settings, judging=judging, progress=progress)
+                judging = VerifierSettings(self.site.judges, self.site.limits)
+            sample(problems, sampler, run, n, settings, grading=judging, progress=progress)
             if "sampled" in note:
                 note["waited_for_judges"] = round(time.monotonic() - note.pop("sampled"), 2)
         del sampler
@@ -252,11 +251,11 @@ class Cell:
         if self.site.judge_later:
             return
         workers = min(JUDGES_BESIDE, self.site.judges or JUDGES_BESIDE)
-        judge = Judge(
-            run, Judging(workers, self.site.limits), "verdicts", lambda *_: None
+        judge = Grader(
+            run, VerifierSettings(workers, self.site.limits), "verdicts", lambda *_: None
         ).__enter__()
         self.beside.append((each, judge, time.monotonic()))
-        for part in unjudged(run, "verdicts"):
+        for part in ungraded(run, "verdicts"):
             judge.put(part)
 
     def wait_for_judges(self) -> None:

@@ -20,10 +20,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
-from maxk.grade.run import Judging, judge_parts, unjudged
+from maxk.grade.run import grade_parts, ungraded
 from maxk.records import Verdict
 from maxk.store.run import Run, RunError
-from maxk.verify import Verifier
+from maxk.verify import Verifier, VerifierSettings
 
 CONFIG = Path(__file__).parents[2] / "configs" / "pocket.toml"
 _MODULE = "experiments.pocket.full"
@@ -162,12 +162,12 @@ def judge_all(plan: Plan) -> None:
     """
     os.nice(5)  # those who train go first
     begun: set[Path] = set()
-    with Judging().verifier() as verifier, ThreadPoolExecutor(_TOGETHER) as pool:
+    with VerifierSettings().verifier() as verifier, ThreadPoolExecutor(_TOGETHER) as pool:
         remembering = cast(Verifier, Remembering(verifier))
 
         def judge(run: Run, parts: list[str]) -> None:
             began = time.monotonic()
-            judge_parts(run, parts, remembering, "verdicts", lambda *_: None)
+            grade_parts(run, parts, remembering, "verdicts", lambda *_: None)
             print(f"{run.folder}: {time.monotonic() - began:.1f} s", flush=True)
 
         jobs: list[Future[None]] = []
@@ -178,7 +178,7 @@ def judge_all(plan: Plan) -> None:
                 if plan.sampled(name, seed) and folder not in begun:
                     begun.add(folder)
                     run = Run.open(folder)
-                    jobs.append(pool.submit(judge, run, unjudged(run, "verdicts")))
+                    jobs.append(pool.submit(judge, run, ungraded(run, "verdicts")))
             for job in jobs:
                 if last or job.done():
                     job.result()
@@ -194,7 +194,7 @@ def judged(plan: Plan) -> Iterator[tuple[str, int, Run]]:
             run = Run.open(plan.folder(name, seed) / "sample")
         except RunError:
             continue
-        if plan.sampled(name, seed) and not unjudged(run, "verdicts"):
+        if plan.sampled(name, seed) and not ungraded(run, "verdicts"):
             yield name, seed, run
 
 

@@ -1,4 +1,4 @@
-"""Best-of-N itself: sample, judge, and give the best program.
+"""Best-of-N itself: sample, grade, and give the best program.
 
 problem = load("starter", "all")[0]
 solution = solve(problem, make("Qwen/Qwen2.5-Coder-0.5B-Instruct"), n=64)
@@ -9,11 +9,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from maxk.evaluate.diversity import normalise
-from maxk.grade import program_for
+from maxk.grade import Graded, grade
 from maxk.records import Problem, Status, Verdict
 from maxk.sample.base import Sampler, Settings
 from maxk.sample.run import requests_of
@@ -37,17 +37,6 @@ class Solution:
     @property
     def solved(self) -> bool:
         return self.verdict.passed
-
-
-@dataclass(frozen=True)
-class _Tried:
-    program: str
-    verdict: Verdict
-
-    @property
-    def answer(self) -> tuple[bool, ...]:
-        """What is seen of a program's behaviour: which tests it passes."""
-        return tuple(test.status is Status.PASSED for test in self.verdict.tests)
 
 
 def solve(
@@ -74,32 +63,30 @@ def solve(
         tests, judged_by = list(problem.examples), "examples"
     if not tests:
         raise ValueError(f"{problem.id} has neither tests nor examples to tell programs apart by")
+    asked = replace(problem, tests=tests)
     begun, tokens, drawn = time.monotonic(), 0, 0
-    tried: list[_Tried] = []
+    tried: list[tuple[str, Verdict]] = []  # programs
     with Verifier() if verifier is None else nullcontext(verifier) as judge:
         for wave in waves(n):
             requests = requests_of(problem, wave, hints)
-            programs = []
+            texts = []
             for completion in sampler.sample(requests, settings or Settings()):
                 tokens += completion.tokens or 0
                 drawn += 1
-                program = program_for(problem, completion.text)
-                if program.strip():
-                    programs.append(program)
-            verdicts = judge.judge([(program, tests) for program in programs])
-            tried += map(_Tried, programs, verdicts)
+                texts.append(completion.text)
+            tried += with_verdicts(grade([(asked, text) for text in texts], judge))
             if tried:
-                best = max(tried, key=lambda each: each.verdict.fraction)
+                best = max((verdict for _, verdict in tried), key=lambda each: each.fraction)
                 if progress is not None:
-                    progress(drawn, best.verdict)
-                if best.verdict.passed:
+                    progress(drawn, best)
+                if best.passed:
                     break
     if not tried:
         raise ValueError(f"none of {drawn} completions for {problem.id} holds a program")
-    chosen, agreeing = most_agreed(tried)
+    program, verdict, agreeing = most_agreed(tried)
     return Solution(
-        program=chosen.program,
-        verdict=chosen.verdict,
+        program=program,
+        verdict=verdict,
         samples=drawn,
         tokens=tokens,
         seconds=time.monotonic() - begun,
@@ -121,12 +108,24 @@ def waves(n: int) -> Iterator[tuple[int, ...]]:
         done += size
 
 
-def most_agreed(tried: list[_Tried]) -> tuple[_Tried, int]:
-    """Of the best ones, the one that most samples agree with, and how many do."""
-    top = max(each.verdict.fraction for each in tried)
-    best = [each for each in tried if each.verdict.fraction == top]
-    answer, _ = Counter(each.answer for each in best).most_common(1)[0]
-    alike = [each for each in best if each.answer == answer]
-    forms = [normalise(each.program) for each in alike]
+def with_verdicts(graded: Sequence[Graded]) -> Iterator[tuple[str, Verdict]]:
+    """The programs that were found, each with its verdict."""
+    for each in graded:
+        if each.program is not None and each.verdict is not None:
+            yield each.program, each.verdict
+
+
+def most_agreed(tried: Sequence[tuple[str, Verdict]]) -> tuple[str, Verdict, int]:
+    """Of the best programs the one that most samples agree with, and how many do."""
+    top = max(verdict.fraction for _, verdict in tried)
+    best = [(program, verdict) for program, verdict in tried if verdict.fraction == top]
+    answer, _ = Counter(passed_tests(verdict) for _, verdict in best).most_common(1)[0]
+    agreeing = [each for each in best if passed_tests(each[1]) == answer]
+    forms = [normalise(program) for program, _ in agreeing]
     form, count = Counter(forms).most_common(1)[0]
-    return alike[forms.index(form)], count
+    return *agreeing[forms.index(form)], count
+
+
+def passed_tests(verdict: Verdict) -> tuple[bool, ...]:
+    """What is seen of a program's behaviour: which tests it passes."""
+    return tuple(test.status is Status.PASSED for test in verdict.tests)

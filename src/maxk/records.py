@@ -69,6 +69,12 @@ class Status(StrEnum):
     DID_NOT_COMPILE = "did not compile"
 
 
+_MOST_TELLING = (  # first
+    *(Status.DID_NOT_COMPILE, Status.TIMEOUT, Status.MEMORY, Status.OUTPUT_LIMIT),
+    *(Status.RUNTIME_ERROR, Status.WRONG_ANSWER, Status.PASSED),
+)
+
+
 @dataclass(frozen=True)
 class TestResult:
     """One test of one program: its status, a short reason, and the CPU seconds it took."""
@@ -97,6 +103,12 @@ class Verdict:
     def passed(self) -> bool:
         """Whether all tests passed, and there was one."""
         return bool(self.tests) and all(t.status is Status.PASSED for t in self.tests)
+
+    @property
+    def status(self) -> str:
+        """One word for the verdict: the most telling status among its tests."""
+        met = {test.status for test in self.tests}
+        return next((status.value for status in _MOST_TELLING if status in met), "no tests")
 
     def reward(self, kind: RewardKind = "continuous") -> float:
         """The fraction of tests passed, or 1 for all and 0 otherwise (paper, Table 1)."""

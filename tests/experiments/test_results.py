@@ -26,10 +26,12 @@ from experiments.grid.results import (
 from experiments.grid.shared import spread_of, with_parts
 from experiments.grid.tables import blocks, fill, main
 from maxk.evaluate.read import read_run
+from maxk.grade import Graded
+from maxk.grade.run import verdicts_table
 from maxk.records import CallTest, Problem, Status, StdinTest, TestResult, Verdict
 from maxk.sample import Completion
 from maxk.store.run import Run
-from maxk.store.tables import VERDICTS, completions_table, verdict_row, write_problems
+from maxk.store.tables import VERDICTS, completions_table, write_problems
 
 ABOUT = {"cell": "mbpp-grpo", "seed": 0, "tag": "", "environment": {"gpus": ["H"]}}
 N = 4
@@ -56,10 +58,11 @@ def write_set(
         done.append(Completion(problem, sample, f"text {sample}", 7 + sample, finish, None, 0.5))
         fates = [Status.PASSED] * round(3 * reward) + [Status.TIMEOUT] * (3 - round(3 * reward))
         verdict = Verdict(tuple(TestResult(fate, "", 0.0) for fate in fates), "A")
-        verdicts.append(verdict_row(problem, sample, verdict, "A"))
+        verdicts.append(Graded(f"text {sample}", verdict))
     run.write("completions", "000000", completions_table(done[::-1]))
     if judged:
-        run.write("verdicts", "000000", pa.Table.from_pylist(verdicts[::-1], VERDICTS))
+        rows = [{"problem": each.problem, "sample": each.sample} for each in done[::-1]]
+        run.write("verdicts", "000000", verdicts_table(rows, verdicts[::-1], "A", {}))
     return run
 
 
@@ -106,10 +109,13 @@ def test_passes_that_know_their_tests_are_counted(tmp_path):
     done = [Completion("p", i, text, 9, "stop") for i, text in enumerate(programs)]
     run.write("completions", "000000", completions_table(done))
     verdicts = [
-        verdict_row("p", i, Verdict((TestResult(fate, "", 0.0),), "A"), "A")
-        for i, fate in enumerate([Status.PASSED] * 3 + [Status.WRONG_ANSWER])
+        Graded(program, Verdict((TestResult(status, "", 0.0),), "A"))
+        for program, status in zip(
+            programs, [Status.PASSED] * 3 + [Status.WRONG_ANSWER], strict=True
+        )
     ]
-    run.write("verdicts", "000000", pa.Table.from_pylist(verdicts, VERDICTS))
+    rows = [{"problem": "p", "sample": i} for i in range(4)]
+    run.write("verdicts", "000000", verdicts_table(rows, verdicts, "A", {}))
     assert by_heart(run.folder, 4) == pytest.approx(2 / 3)
     unsolved = write_set(tmp_path, "none", np.zeros((2, 3)))
     assert by_heart(unsolved.folder, 3) is None

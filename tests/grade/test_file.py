@@ -13,7 +13,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from maxk.grade.file import judge_file, verdicts_path
+from maxk.grade.file import grade_file, verdicts_path
 from maxk.verify import Limits, Verifier
 
 TESTS = [{"input": str(i), "output": str(2 * i)} for i in range(4)]
@@ -51,7 +51,7 @@ def test_jsonl_gz_and_parquet_give_the_same_verdicts(verifier, tmp_path):
     table = tmp_path / "table.parquet"
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), table)
     for file in (plain, packed, table):
-        summary = judge_file(file, verifier)
+        summary = grade_file(file, verifier)
         assert fractions(verdicts_path(file)) == [1.0, 0.5, 0.0, 0.0]
         assert (summary.rows, summary.judged, summary.passed, summary.reward) == (4, 4, 1, 1.5)
 
@@ -70,7 +70,7 @@ def test_tests_and_preamble_by_problem(tmp_path):
 
 def test_the_first_line_says_how_the_verdicts_were_made(verifier, tmp_path):
     file = jsonl(tmp_path / "a.jsonl", [{"completion": DOUBLE, "tests": TESTS}])
-    judge_file(file, verifier)
+    grade_file(file, verifier)
     first, second = lines(verdicts_path(file))
     assert first["of"] == "a.jsonl"
     assert first["limits"]["cpu_seconds"] == 1
@@ -81,34 +81,34 @@ def test_the_first_line_says_how_the_verdicts_were_made(verifier, tmp_path):
 def test_only_what_has_no_verdict_is_judged(verifier, tmp_path):
     rows = [{"completion": DOUBLE, "tests": TESTS} for _ in range(6)]
     file = jsonl(tmp_path / "a.jsonl", rows[:4])
-    judge_file(file, verifier)
+    grade_file(file, verifier)
     out = verdicts_path(file)
     kept = out.read_bytes().splitlines(keepends=True)
     # As after a power cut: a line is missing, another was cut off in the middle.
     out.write_bytes(b"".join([kept[0], kept[1], kept[3], kept[4][:40]]))
     jsonl(file, rows)
-    summary = judge_file(file, verifier)
+    summary = grade_file(file, verifier)
     assert (summary.rows, summary.judged) == (6, 4)
     assert fractions(out) == [1.0] * 6
-    assert judge_file(file, verifier).judged == 0
+    assert grade_file(file, verifier).judged == 0
 
 
 def test_verdicts_of_other_programs_or_limits_are_not_taken_for_these(verifier, tmp_path):
     file = jsonl(tmp_path / "a.jsonl", [{"completion": DOUBLE, "tests": TESTS}] * 2)
-    judge_file(file, verifier)
+    grade_file(file, verifier)
     with (
         Verifier(workers=1, limits=Limits(cpu_seconds=2)) as other,
         pytest.raises(ValueError, match=r"was made with limits=.*'cpu_seconds': 1"),
     ):
-        judge_file(file, other)
+        grade_file(file, other)
     jsonl(file, [{"completion": DOUBLE, "tests": TESTS}, {"completion": HALF, "tests": TESTS}])
     with pytest.raises(ValueError, match="row 1: program or tests are not those"):
-        judge_file(file, verifier)
+        grade_file(file, verifier)
     jsonl(file, [{"completion": DOUBLE, "tests": TESTS}])
     with pytest.raises(ValueError, match=r"verdicts of 1 rows that .* does not have, row 1 first"):
-        judge_file(file, verifier)
+        grade_file(file, verifier)
     with pytest.raises(ValueError, match="is no file of verdicts"):
-        judge_file(file, verifier, out=jsonl(tmp_path / "b.jsonl", [{"a": 1}]))
+        grade_file(file, verifier, out=jsonl(tmp_path / "b.jsonl", [{"a": 1}]))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_bad_row_is_named(verifier, tmp_path, text, message):
     file = tmp_path / "a.jsonl"
     file.write_text(text)
     with pytest.raises(ValueError, match=message):
-        judge_file(file, verifier)
+        grade_file(file, verifier)
 
 
 def test_the_command_shows_a_summary_and_names_the_file(tmp_path):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from maxk.grade import UnitTestReward, program_for
+from maxk.grade import Graded, UnitTestReward, program_for
 from maxk.records import CallTest, Problem, StdinTest
 from maxk.store.codec import tests_to_json
 from maxk.verify import Limits, Verifier
@@ -38,13 +38,15 @@ def test_empty_completions_score_0_and_are_not_run(verifier):
         *(0.0, 0.0, 0.0),
         1.0,
     ]
-    assert reward.verdicts[:3] == [None] * 3
+    assert reward.graded[:3] == [Graded()] * 3
 
 
 def test_of_equal_programs_for_the_same_tests_one_is_run(verifier, monkeypatch):
     given: list[Any] = []
     judge = verifier.judge
-    monkeypatch.setattr(verifier, "judge", lambda jobs: given.extend(jobs) or judge(jobs))
+    monkeypatch.setattr(
+        verifier, "judge", lambda jobs, done: given.extend(jobs) or judge(jobs, done)
+    )
     other = tests_to_json([StdinTest("1", "3")])
     completions = [DOUBLE, HALF, DOUBLE, "", DOUBLE]
     rewards = UnitTestReward(verifier)(completions, tests=[COLUMN] * 4 + [other])
@@ -71,7 +73,7 @@ def test_tests_may_come_by_the_id_of_the_problem_with_its_preamble(verifier):
     reward = UnitTestReward(verifier, problems=problems)
     completions = [DOUBLE, DOUBLE, "```python\nprint(sqrt(9))\n```", ""]
     assert reward(completions=completions, problem=["a", "b", "c", "c"]) == [1.0, 0.0, 1.0, 0.0]
-    assert reward.verdicts[3] is None
+    assert reward.graded[3] == Graded()
 
 
 def test_the_block_with_the_function_is_judged_as_in_evaluation(verifier):
@@ -96,7 +98,8 @@ def test_verdicts_are_kept_and_logged(verifier):
         log_metric=metrics.__setitem__,
         log_extra=columns.__setitem__,
     )
-    assert [v and v.fraction for v in reward.verdicts] == [1.0, 0.5, None, 0.0]
+    verdicts = [each.verdict for each in reward.graded]
+    assert [v and v.fraction for v in verdicts] == [1.0, 0.5, None, 0.0]
     assert columns == {
         "verdict": [
             "4/4 passed",
@@ -116,9 +119,9 @@ def test_what_was_started_early_is_waited_for_and_nothing_else_is_taken(verifier
     reward, judged = UnitTestReward(verifier), []
     judge = verifier.judge
 
-    def watched(jobs):
+    def watched(jobs, done):
         judged.append([program for program, _ in jobs])
-        return judge(jobs)
+        return judge(jobs, done)
 
     monkeypatch.setattr(verifier, "judge", watched)
     reward.start(**given, prompts=["", ""])
@@ -176,5 +179,5 @@ def test_trl_trains_with_it(verifier, tmp_path):
     assert {"verdict/passed", "verdict/no_program"} <= {
         key.split("train/")[-1] for key in logged[-1]
     }
-    assert len(reward.verdicts) == 4
+    assert len(reward.graded) == 4
     assert json.dumps(logged)  # plain numbers

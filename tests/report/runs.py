@@ -7,10 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from maxk.grade import Graded, program_for
+from maxk.grade.run import verdicts_table
 from maxk.records import Problem, Status, StdinTest, Test, TestResult, Verdict
 from maxk.store.codec import dict_of_verdict
 from maxk.store.run import Run
-from maxk.store.tables import COMPLETIONS, PROBLEMS, VERDICTS, row_of_problem, verdict_row
+from maxk.store.tables import COMPLETIONS, PROBLEMS, row_of_problem
 
 TESTS = (StdinTest("3", "6"), StdinTest("-1", "-2"), StdinTest("20", "40"), StdinTest("7", "14"))
 
@@ -63,10 +65,12 @@ def sampled(
                     "entropy": None if entropy is None else entropy + sample / 100,
                 }
             )
-            verdicts.append(verdict_row(name, sample, verdict(count, got=got), "A"))
+            program = program_for(known[name], completions[-1]["completion"])
+            verdicts.append(Graded(program, verdict(count, got=got)))
     # Samples come in whatever order they are done.
     run.write("completions", "000000", pa.Table.from_pylist(completions[::-1], COMPLETIONS))
-    run.write("verdicts", "000000", pa.Table.from_pylist(verdicts[::-1], VERDICTS))
+    table = verdicts_table(completions[::-1], verdicts[::-1], "A", {})
+    run.write("verdicts", "000000", table)
     return folder
 
 
@@ -99,6 +103,7 @@ def add_step(run: Run, step: int, n: int = 4) -> None:
                     "problem": f"train/{group}",
                     "prompt": json.dumps(prompt),
                     "completion": f"print({step}, {sample})",
+                    "program": f"print({step}, {sample})",
                     "reward": passed / 4,
                     "verdict": json.dumps(dict_of_verdict(verdict(passed))),
                     "weights": [0.25, -0.125],

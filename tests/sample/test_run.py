@@ -17,15 +17,15 @@ import pyarrow as pa
 import pytest
 
 from maxk.data import load
-from maxk.grade import Judging, verify_run
-from maxk.grade.run import judge_parts
+from maxk.grade.parallel import grade_run
+from maxk.grade.run import grade_parts
 from maxk.prompts import messages
 from maxk.records import CallTest, Problem, Status, StdinTest, TestResult, Verdict
 from maxk.sample import Completion, Request, Settings, merge, sample, share
 from maxk.sample.run import Progress
 from maxk.store.run import Run, RunError
-from maxk.store.tables import PROBLEMS, pairs_of, problems_of, status_of
-from maxk.verify import Limits, Verifier
+from maxk.store.tables import PROBLEMS, pairs_of, problems_of
+from maxk.verify import Limits, Verifier, VerifierSettings
 from tests.tiny import tiny_model
 
 SETTINGS = Settings(max_tokens=12, chat=False)
@@ -86,7 +86,7 @@ def test_a_run_has_every_sample_of_every_problem(tmp_path):
 
 def test_columns_have_the_documented_types(tmp_path):
     run = start(tmp_path / "run")
-    sample(problems(1), Fixed(), run, 2, SETTINGS, judging=JUDGING)
+    sample(problems(1), Fixed(), run, 2, SETTINGS, grading=JUDGING)
     types = {field.name: str(field.type) for field in run.read("completions").schema}
     assert types == {
         "problem": "string",
@@ -104,6 +104,8 @@ def test_columns_have_the_documented_types(tmp_path):
         "reward": "double",
         "passed": "bool",
         "status": "string",
+        "program": "string",
+        "same_as": "int32",
         "tests": "string",
     }
 
@@ -279,7 +281,7 @@ TEXTS = {
 }
 
 
-JUDGING = Judging(workers=2, limits=Limits(cpu_seconds=1.0, wall_seconds=5.0))
+JUDGING = VerifierSettings(workers=2, limits=Limits(cpu_seconds=1.0, wall_seconds=5.0))
 
 
 def test_completions_are_judged_while_others_are_sampled(tmp_path):
@@ -302,11 +304,11 @@ def test_completions_are_judged_while_others_are_sampled(tmp_path):
     seen: list[Progress] = []
     state = sample(
         *(problems(4), Waiting(TEXTS), run, 5, SETTINGS),
-        judging=JUDGING,
+        grading=JUDGING,
         part_rows=3,
         progress=seen.append,
     )
-    assert (state.judged, state.reward) == (20, 4 * 1.5)
+    assert (state.graded, state.reward) == (20, 4 * 1.5)
     assert seen
     found = rows(run, "verdicts")
     assert [row["reward"] for row in found] == [1.0, 0.5, 0.0, 0.0, 0.0] * 4
@@ -321,22 +323,22 @@ def test_verdicts_that_are_missing_are_made_when_the_run_goes_on(tmp_path):
     run = start(tmp_path / "run")
     sample(problems(3), Fixed(TEXTS), run, 5, SETTINGS, part_rows=4)
     assert not run.parts("verdicts")
-    state = sample(problems(3), Fixed(TEXTS), run, 5, SETTINGS, judging=JUDGING)
-    assert (state.new, state.judged) == (0, 15)
+    state = sample(problems(3), Fixed(TEXTS), run, 5, SETTINGS, grading=JUDGING)
+    assert (state.new, state.graded) == (0, 15)
     assert pairs_of(run, "verdicts") == pairs_of(run)
 
 
 def test_a_run_is_judged_again_without_model_and_data(tmp_path):
     run = start(tmp_path / "run")
     sample(problems(3), Fixed(TEXTS), run, 5, SETTINGS, part_rows=4)
-    assert verify_run(run, JUDGING) == 15
-    assert verify_run(run, JUDGING) == 0
+    assert grade_run(run, JUDGING) == 15
+    assert grade_run(run, JUDGING) == 0
     os.unlink(run.folder / "verdicts" / "000001.parquet")
-    assert verify_run(run, JUDGING) == 4
-    other = Judging(workers=1, limits=Limits(cpu_seconds=2.0, wall_seconds=5.0))
+    assert grade_run(run, JUDGING) == 4
+    other = VerifierSettings(workers=1, limits=Limits(cpu_seconds=2.0, wall_seconds=5.0))
     with pytest.raises(RunError, match=r"limits.cpu_seconds: 1.0 there, 2.0 asked"):
-        verify_run(run, other)
-    assert verify_run(run, other, "verdicts-slow") == 15
+        grade_run(run, other)
+    assert grade_run(run, other, "verdicts-slow") == 15
     rewards = [[row["reward"] for row in rows(run, f"verdicts{x}")] for x in ("", "-slow")]
     assert rewards[0] == rewards[1]
 
@@ -348,7 +350,7 @@ def test_an_interrupt_ends_the_judging_soon_and_writes_no_half_of_a_part(tmp_pat
     with pytest.raises(KeyboardInterrupt):
         sample(
             *(problems(5), Fixed(slow, stop_after=30), run, 8, SETTINGS),
-            judging=JUDGING,
+            grading=JUDGING,
             part_rows=16,
         )
     assert time.monotonic() - began < 15  # all of them would take 30 * 4 * 0.4 / 2 = 24 s
@@ -359,26 +361,26 @@ def test_an_interrupt_ends_the_judging_soon_and_writes_no_half_of_a_part(tmp_pat
 def test_a_judge_that_cannot_start_says_so_before_anything_is_sampled(tmp_path):
     run = start(tmp_path / "run")
     with pytest.raises(ValueError, match="workers=0 must be at least 1"):
-        sample(problems(), Fixed(), run, 8, SETTINGS, judging=Judging(workers=0))
+        sample(problems(), Fixed(), run, 8, SETTINGS, grading=VerifierSettings(workers=0))
     assert not run.parts("completions")
 
 
-def test_a_judge_that_dies_ends_the_run_and_the_next_start_makes_up_for_it(tmp_path, judges):
+def test_a_judge_that_dies_ends_the_run_and_the_next_start_makes_up_for_it(tmp_path, graders):
     run = start(tmp_path / "run")
 
     class Killing(Fixed):
         def sample(self, requests, settings):
             for i, completion in enumerate(super().sample(requests, settings)):
                 if i == 15:
-                    (judge,) = judges
+                    (judge,) = graders
                     judge.kill()
                     judge.wait()
                 yield completion
 
-    with pytest.raises(RuntimeError, match="the process that judges ended before"):
-        sample(problems(), Killing(TEXTS), run, 5, SETTINGS, judging=JUDGING, part_rows=3)
+    with pytest.raises(RuntimeError, match="the process that grades ended before"):
+        sample(problems(), Killing(TEXTS), run, 5, SETTINGS, grading=JUDGING, part_rows=3)
     assert 15 < len(pairs_of(run)) < 25
-    sample(problems(), Fixed(TEXTS), run, 5, SETTINGS, judging=JUDGING, part_rows=3)
+    sample(problems(), Fixed(TEXTS), run, 5, SETTINGS, grading=JUDGING, part_rows=3)
     assert len(pairs_of(run)) == 25
     assert pairs_of(run, "verdicts") == pairs_of(run)
 
@@ -397,9 +399,12 @@ def test_equal_programs_for_a_problem_run_once(tmp_path):
             return super().judge(jobs, done)
 
     with Counting(workers=1) as verifier:
-        judge_parts(run, run.parts("completions"), verifier, "verdicts", lambda *_: None)
+        grade_parts(run, run.parts("completions"), verifier, "verdicts", lambda *_: None)
     assert len(judged) == 4  # two for each problem
-    assert [row["reward"] for row in rows(run, "verdicts")] == [1.0, 1.0, 0.5, 1.0, 1.0] * 2
+    found = rows(run, "verdicts")
+    assert [row["reward"] for row in found] == [1.0, 1.0, 0.5, 1.0, 1.0] * 2
+    assert [row["same_as"] for row in found] == [None, 0, None, 0, 0] * 2
+    assert "# the same once more" in found[4]["program"]
 
 
 def test_a_slow_program_does_not_keep_other_parts_waiting(tmp_path):
@@ -407,7 +412,7 @@ def test_a_slow_program_does_not_keep_other_parts_waiting(tmp_path):
     slow = "```python\nimport time\ntime.sleep(1)\nprint(input())\n```"
     sample(problems(1), Fixed({0: slow, 1: TEXTS[0]}), run, 2, SETTINGS, part_rows=1)
     with Verifier(workers=2) as verifier:
-        judge_parts(run, ["000000", "000001"], verifier, "verdicts", lambda *_: None)
+        grade_parts(run, ["000000", "000001"], verifier, "verdicts", lambda *_: None)
     first, second = ((run.folder / "verdicts" / f"00000{i}.parquet").stat() for i in (0, 1))
     assert first.st_mtime > second.st_mtime + 1
 
@@ -416,26 +421,28 @@ def test_the_status_of_a_verdict_is_the_most_telling():
     def verdict(*statuses: Status) -> Verdict:
         return Verdict(tuple(TestResult(status) for status in statuses), "A")
 
-    assert status_of(verdict(Status.PASSED, Status.PASSED)) == "passed"
-    assert status_of(verdict(Status.PASSED, Status.WRONG_ANSWER)) == "wrong answer"
-    assert status_of(verdict(Status.WRONG_ANSWER, Status.TIMEOUT)) == "timeout"
-    assert {status_of(verdict(status)) for status in Status} == {s.value for s in Status}
-    assert status_of(verdict()) == "no tests"
+    assert verdict(Status.PASSED, Status.PASSED).status == "passed"
+    assert verdict(Status.PASSED, Status.WRONG_ANSWER).status == "wrong answer"
+    assert verdict(Status.WRONG_ANSWER, Status.TIMEOUT).status == "timeout"
+    assert {verdict(status).status for status in Status} == {s.value for s in Status}
+    assert verdict().status == "no tests"
 
 
 # --- shards --------------------------------------------------------------------------------------
 
 
-def shard(folder: Path, which: str, n: int = 4, judging: Judging | None = None, **more) -> Run:
+def shard(
+    folder: Path, which: str, n: int = 4, grading: VerifierSettings | None = None, **more
+) -> Run:
     run = start(folder / which.replace("/", "of"), **{"shard": which, "n": n, **more})
-    sample(share(problems(), which), Fixed(TEXTS), run, n, SETTINGS, judging=judging, part_rows=3)
+    sample(share(problems(), which), Fixed(TEXTS), run, n, SETTINGS, grading=grading, part_rows=3)
     return run
 
 
 def test_merged_shards_are_the_whole_run(tmp_path):
     whole = start(tmp_path / "whole", n=4)
-    sample(problems(), Fixed(TEXTS), whole, 4, SETTINGS, judging=JUDGING)
-    shards = [shard(tmp_path, f"{i}/3", judging=JUDGING).folder for i in (2, 3, 1)]
+    sample(problems(), Fixed(TEXTS), whole, 4, SETTINGS, grading=JUDGING)
+    shards = [shard(tmp_path, f"{i}/3", grading=JUDGING).folder for i in (2, 3, 1)]
     merged = merge(shards, tmp_path / "merged")
     assert merged.config == whole.config
     assert rows(merged) == rows(whole)
@@ -444,12 +451,12 @@ def test_merged_shards_are_the_whole_run(tmp_path):
         r["status"] for r in rows(whole, "verdicts")
     ]
     again = Fixed()
-    sample(problems(), again, merged, 4, SETTINGS, judging=JUDGING)
+    sample(problems(), again, merged, 4, SETTINGS, grading=JUDGING)
     assert again.asked == []
 
 
 def test_more_shards_than_problems_make_a_run_too(tmp_path):
-    shards = [shard(tmp_path, f"{i}/7", judging=JUDGING) for i in range(1, 8)]
+    shards = [shard(tmp_path, f"{i}/7", grading=JUDGING) for i in range(1, 8)]
     assert [len(problems_of(each)) for each in shards] == [1, 1, 1, 1, 1, 0, 0]
     merged = merge([each.folder for each in shards], tmp_path / "merged")
     assert problems_of(merged) == problems()

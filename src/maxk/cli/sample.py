@@ -13,11 +13,10 @@ import tyro
 
 from maxk.cli.console import Shown, console
 from maxk.cli.data import Which, named_values
-from maxk.grade import Judging
 from maxk.records import Problem
 from maxk.sample import Backend, Progress, Sampler, Settings, choose, make, merge, sample, share
 from maxk.store.run import Run
-from maxk.verify import Limits
+from maxk.verify import Limits, VerifierSettings
 
 
 @dataclass(frozen=True)
@@ -88,11 +87,11 @@ class Sample:
                 pass
             sampler = self.sampler(options, backend)
             workers = self.workers or judges_beside(backend)
-            judging = Judging(workers, self.limits, self.allow_unsafe)
+            judging = VerifierSettings(workers, self.limits, self.allow_unsafe)
             state = sample(
                 *(problems, sampler, run, self.n, settings),
                 hints=self.hints,
-                judging=judging if self.verify else None,
+                grading=judging if self.verify else None,
                 progress=shown.update,
                 note={"engine": options, "processes": self.processes},
             )
@@ -171,8 +170,8 @@ def terminated_as_interrupted() -> Iterator[None]:
 def line(state: Progress) -> str:
     """Speed, and how good the completions are so far."""
     text = f"{state.rate:,.0f} tokens/s"
-    if state.judged:
-        text += f", {state.judged} judged, mean reward {state.reward / state.judged:.3f}"
+    if state.graded:
+        text += f", {state.graded} judged, mean reward {state.reward / state.graded:.3f}"
     return text
 
 

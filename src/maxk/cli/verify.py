@@ -9,11 +9,11 @@ from rich.table import Table
 
 from maxk.cli.console import console, progress_of_judging
 from maxk.cli.data import Which
-from maxk.grade import Judging, verify_run
-from maxk.grade.file import Summary, count_rows, judge_file, verdicts_path
+from maxk.grade.file import Summary, count_rows, grade_file, verdicts_path
+from maxk.grade.parallel import grade_run
 from maxk.records import Problem, Status
 from maxk.store.run import Run
-from maxk.verify import Limits, Verifier
+from maxk.verify import Limits, Verifier, VerifierSettings
 from maxk.verify.doctor import examine
 
 
@@ -55,7 +55,7 @@ class Verify:
             ) as verifier,
             progress_of_judging(total) as shown,
         ):
-            summary = judge_file(self.file, verifier, self.out, self.problems(), shown.update)
+            summary = grade_file(self.file, verifier, self.out, self.problems(), shown.update)
         self.show(summary, verifier.tier)
         return 0
 
@@ -70,9 +70,9 @@ class Verify:
             summary.reward += reward
             shown.update(summary)
 
-        judging = Judging(self.workers, self.limits, self.allow_unsafe, self.isolate)
+        judging = VerifierSettings(self.workers, self.limits, self.allow_unsafe, self.isolate)
         with progress_of_judging(total) as shown:
-            verify_run(run, judging, self.table, seen)
+            grade_run(run, judging, self.table, seen)
         if summary.rows:
             console.print(f"mean reward {summary.reward / summary.rows:.4f}")
         text = f"{summary.rows} judged now; verdicts: {self.file}/{self.table}"
@@ -86,14 +86,14 @@ class Verify:
         return {problem.id: problem for problem in found}
 
     def show(self, summary: Summary, tier: str) -> None:
-        rows, tests = max(summary.rows, 1), max(summary.fates.total(), 1)
+        rows, tests = max(summary.rows, 1), max(summary.statuses.total(), 1)
         table = Table(show_header=False, box=None)
         table.add_row("completions", f"{summary.rows}, of which {summary.judged} judged now")
         table.add_row("passed all tests", f"{summary.passed / rows:.2%}")
         table.add_row("mean reward", f"{summary.reward / rows:.4f}")
         for status in Status:
-            if summary.fates[status]:
-                table.add_row(f"tests: {status.value}", f"{summary.fates[status] / tests:.2%}")
+            if summary.statuses[status]:
+                table.add_row(f"tests: {status.value}", f"{summary.statuses[status] / tests:.2%}")
         if summary.judged:
             rate = summary.judged / max(summary.seconds, 1e-9)
             table.add_row("speed", f"{rate:.0f} programs/s, tier {tier}")

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from maxk.evaluate.diversity import distinct
-from maxk.grade.extract import program_of
 from maxk.store.run import Run, RunError, differences
 
 
@@ -75,18 +74,15 @@ def read_run(folder: str | Path, verdicts: str = "verdicts", name: str | None = 
     )
 
 
-def unique_programs(folder: str | Path) -> float:
+def unique_programs(folder: str | Path, verdicts: str = "verdicts") -> float:
     """The share of different programs among the samples of a problem, over all problems.
 
     Programs that differ in layout, comments or names are the same (`maxk.evaluate.normalise`).
     """
-    run = Run.open(folder)
-    asked = run.read("problems", ["id", "entry_point"]).to_pydict()
-    entry = dict(zip(asked["id"], asked["entry_point"], strict=True))
-    table = run.read("completions", ["problem", "completion"]).to_pydict()
+    table = Run.open(folder).read(verdicts, ["problem", "program"]).to_pydict()
     programs: dict[str, list[str]] = {}
-    for problem, completion in zip(table["problem"], table["completion"], strict=True):
-        programs.setdefault(problem, []).append(program_of(completion, entry[problem]))
+    for problem, program in zip(table["problem"], table["program"], strict=True):
+        programs.setdefault(problem, []).append(program or "")
     return sum(distinct(list(programs.values()))) / len(table["problem"])
 
 

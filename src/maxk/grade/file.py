@@ -1,11 +1,11 @@
-"""Judge completions that lie in a file, and write the verdicts beside them.
+"""Grade completions that lie in a file, and write the verdicts beside them.
 
 The file is JSONL (also .gz) or parquet, one completion a row (docs/files.md): `completion`, from
 which the program is taken, or `program`; and `tests`, or `problem`, an id.
 
 Verdicts are lines of JSON, one a row, written as they come, after a first line that says how they
-were made. What is there already is not judged again, so a run that was stopped goes on when the
-command is repeated.
+were made. What is there already is not judged again, so a command that was stopped goes on when it
+is repeated. A row without a program has a verdict without tests and the status "no program".
 """
 
 import hashlib
@@ -13,14 +13,15 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from maxk.grade.extract import program_for, program_of
-from maxk.records import Problem, Status, Test, Verdict
+from maxk.grade.extract import program_for
+from maxk.grade.grading import NO_PROGRAM, Graded, grade_programs
+from maxk.records import Problem, Status, Verdict
 from maxk.store.codec import dict_of_verdict, tests_from_json, tests_to_json, verdict_of_dict
 from maxk.store.rows import json_lines, lines, parquet
 from maxk.verify.judge import Verifier
@@ -34,28 +35,26 @@ class Row:
     """One stored completion, ready to be judged."""
 
     number: int
-    problem: str | None
+    name: str | None  # of the problem, as the row has it
+    problem: Problem
     program: str
-    tests: Sequence[Test]
     digest: str  # of program and tests: a verdict belongs to what was judged, not to a place
 
 
 @dataclass(frozen=True)
-class Tests:
-    """The tests of a problem, read once for all its completions, and a digest of their text."""
+class Asked:
+    """What rows are graded by: a problem, read once for all its rows, and a digest of its tests."""
 
-    tests: Sequence[Test]
+    problem: Problem
     digest: bytes
 
     @classmethod
-    def of(cls, given: Any) -> "Tests":
-        text = given if isinstance(given, str) else json.dumps(given)
-        return cls(tests_from_json(text), hashlib.sha256(encoded(text)).digest())
+    def of_tests(cls, text: str) -> "Asked":
+        return cls(Problem("", "", tests_from_json(text)), hashlib.sha256(encoded(text)).digest())
 
     @classmethod
-    def of_problem(cls, problem: Problem) -> "Tests":
-        digest = hashlib.sha256(encoded(tests_to_json(problem.tests))).digest()
-        return cls(problem.tests, digest)
+    def of_problem(cls, problem: Problem) -> "Asked":
+        return cls(problem, hashlib.sha256(encoded(tests_to_json(problem.tests))).digest())
 
 
 @dataclass
@@ -64,16 +63,21 @@ class Summary:
 
     rows: int = 0
     passed: int = 0
+    without: int = 0  # rows without a program
     reward: float = 0.0  # sum of the fractions
-    fates: Counter[Status] = field(default_factory=Counter)  # of tests
-    judged: int = 0  # rows of this run, the others were there already
+    statuses: Counter[Status] = field(default_factory=Counter)  # of tests
+    judged: int = 0  # rows of this call, the others were there already
     seconds: float = 0.0
 
-    def add(self, verdict: Verdict) -> None:
+    def add(self, verdict: Verdict | None) -> None:
+        """Count a row; None is a completion without a program."""
         self.rows += 1
+        if verdict is None:
+            self.without += 1
+            return
         self.passed += verdict.passed
         self.reward += verdict.fraction
-        self.fates.update(test.status for test in verdict.tests)
+        self.statuses.update(test.status for test in verdict.tests)
 
 
 def verdicts_path(file: Path) -> Path:
@@ -81,14 +85,14 @@ def verdicts_path(file: Path) -> Path:
     return file.with_name(f"{file.name.split('.')[0]}.verdicts.jsonl")
 
 
-def judge_file(
+def grade_file(
     file: Path,
     verifier: Verifier,
     out: Path | None = None,
     problems: Mapping[str, Problem] | None = None,
     progress: Callable[[Summary], None] | None = None,
 ) -> Summary:
-    """Judge every row of `file` that has no verdict in `out` yet.
+    """Grade every row of `file` that has no verdict in `out` yet.
 
     problems: by id, for rows that have no tests of their own. progress: called with a Summary after
     every verdict, those of earlier runs first.
@@ -115,11 +119,12 @@ def judge_file(
                     )
                 summary.add(verdict)
 
-            def keep(i: int, verdict: Verdict, todo: list[Row] = todo) -> None:
+            def keep(i: int, graded: Graded, todo: list[Row] = todo) -> None:
                 row = todo[i]
-                about = {"row": row.number, "problem": row.problem, "digest": row.digest}
-                write(stream, about | dict_of_verdict(verdict))
-                summary.add(verdict)
+                about = {"row": row.number, "problem": row.name, "digest": row.digest}
+                verdict = graded.verdict or Verdict((), verifier.tier)
+                write(stream, about | {"status": graded.status} | dict_of_verdict(verdict))
+                summary.add(graded.verdict)
                 summary.judged += 1
                 summary.seconds = time.monotonic() - started
                 if progress is not None:
@@ -127,7 +132,7 @@ def judge_file(
 
             if progress is not None:
                 progress(summary)
-            verifier.judge([(row.program, row.tests) for row in todo], keep)
+            grade_programs([(row.problem, row.program) for row in todo], verifier, keep)
             os.fsync(stream.fileno())
     if done:
         raise ValueError(
@@ -142,8 +147,11 @@ def write(stream: BinaryIO, line: dict[str, Any]) -> None:
     stream.flush()
 
 
-def read_verdicts(out: Path, settings: dict[str, Any]) -> dict[int, tuple[str, Verdict]]:
-    """Verdicts of earlier runs by row. A last line that was cut off is removed from the file."""
+def read_verdicts(out: Path, settings: dict[str, Any]) -> dict[int, tuple[str, Verdict | None]]:
+    """Verdicts of earlier calls by row, None for a row without a program.
+
+    A last line that was cut off is removed from the file.
+    """
     if not out.exists() or out.stat().st_size == 0:
         return {}
     data = out.read_bytes()
@@ -163,42 +171,47 @@ def read_verdicts(out: Path, settings: dict[str, Any]) -> dict[int, tuple[str, V
                 "remove that file, or choose another with --out"
             )
     found = map(json.loads, lines[1:])
-    return {line["row"]: (line["digest"], verdict_of_dict(line)) for line in found}
+    return {line["row"]: (line["digest"], _verdict_of(line)) for line in found}
+
+
+def _verdict_of(line: dict[str, Any]) -> Verdict | None:
+    return None if line.get("status") == NO_PROGRAM else verdict_of_dict(line)
 
 
 def read_rows(file: Path, problems: Mapping[str, Problem]) -> Iterator[Row]:
     """The rows of a JSONL or parquet file; ValueError names file, row and field."""
-    known: dict[str, Tests] = {}  # by their text
-    named: dict[str, Tests] = {}  # by the id of their problem
+    by_text: dict[str, Asked] = {}
+    by_name: dict[str, Asked] = {}
     found = parquet(file) if file.suffix == ".parquet" else json_lines(file)
     for number, (_, given) in enumerate(found):
         where = f"{file}, row {number}"
         if not isinstance(given, dict):
             raise ValueError(f"{where} is a {type(given).__name__}; use an object")
-        program, completion = given.get("program"), given.get("completion")
-        if program is None and isinstance(completion, str):
-            program = program_of(completion)
-        if not isinstance(program, str):
-            raise ValueError(f"{where} has no text in the field completion or program")
         name = given.get("problem")
         if given.get("tests") is not None:
-            text = given["tests"]
-            text = text if isinstance(text, str) else json.dumps(text)
+            text = given["tests"] if isinstance(given["tests"], str) else json.dumps(given["tests"])
             try:
-                tests = known[text] = known.get(text) or Tests.of(text)
+                asked = by_text[text] = by_text.get(text) or Asked.of_tests(text)
             except ValueError as error:
                 raise ValueError(f"{where}: {error}") from None
         elif name is not None and name in problems:
-            tests = named[name] = named.get(name) or Tests.of_problem(problems[name])
-            if given.get("program") is None:
-                program = program_for(problems[name], given["completion"])
-            else:
-                program = problems[name].complete(program)
+            asked = by_name[name] = by_name.get(name) or Asked.of_problem(problems[name])
         else:
             why = "no problem" if name is None else f"problem {name!r} is not among the problems"
             raise ValueError(f"{where} has no tests, and {why}")
-        digest = hashlib.sha256(tests.digest + encoded(program)).hexdigest()[:16]
-        yield Row(number, name, program, tests.tests, digest)
+        program = _program(given, asked.problem, where)
+        digest = hashlib.sha256(asked.digest + encoded(program)).hexdigest()[:16]
+        yield Row(number, name, asked.problem, program, digest)
+
+
+def _program(given: dict[str, Any], problem: Problem, where: str) -> str:
+    """The whole program of a row: given as such, or in its completion."""
+    program, completion = given.get("program"), given.get("completion")
+    if isinstance(program, str):
+        return problem.complete(program)
+    if program is None and isinstance(completion, str):
+        return program_for(problem, completion)
+    raise ValueError(f"{where} has no text in the field completion or program")
 
 
 def count_rows(file: Path) -> int:

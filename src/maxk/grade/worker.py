@@ -1,11 +1,11 @@
-"""Judge the completions of a run in a process of its own, as while others are sampled.
+"""Grade the completions of a run in a process of its own, as while others are sampled.
 
 Not in a thread: where the model is small, what drives it (vLLM, or torch on a CPU) is busy in
 Python most of the time, and threads that hand programs to their jails beside it would wait for the
 same interpreter. In threads on an H200 verdicts came at 70 a second (docs/sampling.md).
 
 The process runs `main` below. It gets the names of parts on its standard input, a line each, and
-ends with it; it says on its standard output how much it has judged, and which parts, as lines of
+ends with it; it says on its standard output how much it has graded, and which parts, as lines of
 JSON.
 """
 
@@ -21,35 +21,37 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import IO, Any
 
-from maxk.grade.run import Judging, Seen, check_limits, judge_parts
+from maxk.grade.run import OnGraded, check_limits, grade_parts
 from maxk.store.run import Run, RunError
-from maxk.verify import Limits
+from maxk.verify import Limits, VerifierSettings
 
 _EVERY = 0.2  # seconds between two reports
 _CHILD = f"from {__name__} import main; main()"
 
 
-class Judge:
+class Grader:
     """The process, seen from the one that samples. Use as a context manager.
 
-    seen: called from a thread, with what was judged since the last call.
+    on_graded: called from a thread, with what was graded since the last call.
     """
 
-    def __init__(self, run: Run, judging: Judging, name: str, seen: Seen) -> None:
-        check_limits(run, judging, name)
+    def __init__(
+        self, run: Run, settings: VerifierSettings, table: str, on_graded: OnGraded
+    ) -> None:
+        check_limits(run, settings, table)
         self.fault: BaseException | None = None
         self.ready = threading.Event()
-        self.given, self.judged, self.told = 0, 0, threading.Event()  # parts
-        settings = json.dumps(asdict(judging))
-        command = [sys.executable, "-c", _CHILD, str(run.folder), name, settings]
+        self.given, self.graded, self.told = 0, 0, threading.Event()  # parts
+        text = json.dumps(asdict(settings))
+        command = [sys.executable, "-c", _CHILD, str(run.folder), table, text]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        self.listener = threading.Thread(target=self._listen, args=(seen,), name="maxk judge")
+        self.listener = threading.Thread(target=self._listen, args=(on_graded,), name="maxk grade")
         self.listener.start()
 
     def put(self, part: str) -> None:
-        """Have a part judged; raises what went wrong with an earlier one."""
+        """Have a part graded; raises what went wrong with an earlier one."""
         stdin = self.process.stdin
         assert stdin is not None
         try:
@@ -61,22 +63,22 @@ class Judge:
         self._raise()
 
     def wait_for(self, most: int, waiting: Callable[[], None]) -> None:
-        """Until so many parts at most are not judged, calling `waiting` now and then."""
-        while self.listener.is_alive() and self.given - self.judged > most:
+        """Until so many parts at most are not graded, calling `waiting` now and then."""
+        while self.listener.is_alive() and self.given - self.graded > most:
             self.told.wait(_EVERY)
             self.told.clear()
             waiting()
         self._raise()
 
     def finish(self, waiting: Callable[[], None]) -> None:
-        """Judge what is left, calling `waiting` now and then."""
+        """Grade what is left, calling `waiting` now and then."""
         self._hang_up()
         while self.listener.is_alive():
             self.listener.join(_EVERY)
             waiting()
         self._raise()
 
-    def __enter__(self) -> "Judge":
+    def __enter__(self) -> "Grader":
         try:
             self.ready.wait()
             self._raise()
@@ -96,19 +98,19 @@ class Judge:
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
 
-    def _listen(self, seen: Seen) -> None:
+    def _listen(self, on_graded: OnGraded) -> None:
         try:
-            ended = self._hear(seen)
-        except BaseException as error:  # of `seen`
+            ended = self._hear(on_graded)
+        except BaseException as error:  # of `on_graded`
             self.process.kill()
             self.fault = error
         else:
             if not ended and self.fault is None:
-                text = "the process that judges ended before its work was done"
+                text = "the process that grades ended before its work was done"
                 self.fault = RuntimeError(text)
         self.ready.set()
 
-    def _hear(self, seen: Seen) -> bool:
+    def _hear(self, on_graded: OnGraded) -> bool:
         """What the process says, until it is silent; whether it came to its end."""
         assert self.process.stdout is not None
         ended = False
@@ -118,10 +120,10 @@ class Judge:
                 if "fault" in said:
                     kinds = {"RunError": RunError, "ValueError": ValueError}
                     self.fault = kinds.get(said["kind"], RuntimeError)(said["fault"])
-                elif "judged" in said:
-                    seen(said["judged"], said["reward"])
+                elif "graded" in said:
+                    on_graded(said["graded"], said["reward"])
                 elif "part" in said:
-                    self.judged += 1
+                    self.graded += 1
                     self.told.set()
                 ended = ended or "ended" in said
                 self.ready.set()
@@ -133,17 +135,17 @@ class Judge:
 
 
 class _Reports:
-    """What was judged, told a few times a second."""
+    """What was graded, told a few times a second."""
 
     def __init__(self, stream: IO[str]) -> None:
-        self.stream, self.judged, self.reward, self.last = stream, 0, 0.0, 0.0
+        self.stream, self.graded, self.reward, self.last = stream, 0, 0.0, 0.0
 
     def say(self, **words: Any) -> None:
         self.stream.write(json.dumps(words) + "\n")
         self.stream.flush()
 
-    def seen(self, completions: int, reward: float) -> None:
-        self.judged += completions
+    def on_graded(self, completions: int, reward: float) -> None:
+        self.graded += completions
         self.reward += reward
         if time.monotonic() - self.last > _EVERY:
             self.flush()
@@ -152,8 +154,8 @@ class _Reports:
         self.say(part=part)
 
     def flush(self) -> None:
-        self.say(judged=self.judged, reward=self.reward)
-        self.judged, self.reward, self.last = 0, 0.0, time.monotonic()
+        self.say(graded=self.graded, reward=self.reward)
+        self.graded, self.reward, self.last = 0, 0.0, time.monotonic()
 
 
 def lines_or_none(stream: IO[str]) -> Iterator[str | None]:
@@ -179,15 +181,15 @@ def lines_or_none(stream: IO[str]) -> Iterator[str | None]:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who samples says when to end
-    folder, name, text = sys.argv[1:]
-    settings = json.loads(text)
-    judging = Judging(**{**settings, "limits": Limits(**settings["limits"])})
+    folder, table, text = sys.argv[1:]
+    given = json.loads(text)
+    settings = VerifierSettings(**{**given, "limits": Limits(**given["limits"])})
     reports = _Reports(sys.stdout)
     try:
-        with judging.verifier() as verifier:
+        with settings.verifier() as verifier:
             reports.say(tier=verifier.tier)
             parts = lines_or_none(sys.stdin)
-            judge_parts(Run.open(folder), parts, verifier, name, reports.seen, reports.done)
+            grade_parts(Run.open(folder), parts, verifier, table, reports.on_graded, reports.done)
     except BaseException as error:
         reports.say(fault=str(error), kind=type(error).__name__)
         sys.exit(1)

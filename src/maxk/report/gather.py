@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from maxk.evaluate.read import Stored, read_run, refuse_other_settings
-from maxk.records import Status, Test
+from maxk.records import Problem, Status, Test
 from maxk.store.codec import read_test, verdict_of_dict
 from maxk.store.run import Run, RunError
-from maxk.store.tables import status_of
 
 MOST_TESTS = 200  # of a problem that are looked at; some have thousands
 LETTERS = {
@@ -47,9 +46,13 @@ class Task:
 
 @dataclass(frozen=True)
 class Sample:
-    """One completion with its verdict, and what it was trained with where it was."""
+    """One completion with its verdict, and what it was trained with where it was.
 
-    completion: str
+    `text` is the program that was judged, without the problem's preamble; or the whole completion
+    where it has no program.
+    """
+
+    text: str
     reward: float
     status: str
     fates: str  # of the tests, a letter each
@@ -176,21 +179,31 @@ def _sampled(folder: Path, name: str) -> tuple[RunData, list[Task]]:
     written = {(problem, sample): rest for problem, sample, *rest in rows}
     samples: dict[str, list[tuple[int, Sample]]] = {problem: [] for problem in stored.rewards}
     seconds = 0.0
-    verdicts = run.read("verdicts", ["problem", "sample", "reward", "status", "tests"])
+    tasks = _tasks(run)
+    preambles = {task.id: task.preamble for task in tasks}
+    verdicts = run.read("verdicts", ["problem", "sample", "reward", "status", "program", "tests"])
     judged = zip(*verdicts.to_pydict().values(), strict=True)
-    for problem, number, reward, status, tests in judged:
+    for problem, number, reward, status, program, tests in judged:
         completion, tokens, finish = written[problem, number]
         fates, reasons, used = _fates(tests)
         seconds += used
         cut = finish == "length"
-        sample = Sample(completion, reward, status, fates, reasons, tokens, cut)
+        text = _text(program, completion, preambles[problem])
+        sample = Sample(text, reward, status, fates, reasons, tokens, cut)
         samples[problem].append((number, sample))
     ordered = {
         problem: [sample for _, sample in sorted(each, key=lambda pair: pair[0])]
         for problem, each in samples.items()
     }
     data = RunData(name, "sample", run.config, _environment(run), ordered, seconds, stored)
-    return data, _tasks(run)
+    return data, tasks
+
+
+def _text(program: str | None, completion: str, preamble: str | None) -> str:
+    """What is shown of a completion: its program as the model wrote it, if it has one."""
+    if program is None:
+        return completion
+    return program.removeprefix(Problem("", "", (), preamble=preamble).complete("x")[:-1])
 
 
 def _tasks(run: Run) -> list[Task]:
@@ -227,11 +240,13 @@ def _trained(folder: Path, name: str) -> tuple[RunData, list[Task]]:
         verdict = row["verdict"]
         fates, reasons, used = _fates(verdict) if verdict else ("", {}, 0.0)
         seconds += used
+        if problem not in tasks:
+            tasks[problem] = Task(problem, _prompt(row["prompt"]), test_count=len(fates))
         samples.setdefault(problem, []).append(
             Sample(
-                completion=row["completion"],
+                text=_text(row["program"], row["completion"], tasks[problem].preamble),
                 reward=row["reward"],
-                status=status_of(verdict_of_dict(json.loads(verdict))) if verdict else "no program",
+                status=verdict_of_dict(json.loads(verdict)).status if verdict else "no program",
                 fates=fates,
                 reasons=reasons,
                 step=row["step"],
@@ -239,8 +254,6 @@ def _trained(folder: Path, name: str) -> tuple[RunData, list[Task]]:
                 log_ratios=tuple(row["log_ratios"] or ()),
             )
         )
-        if problem not in tasks:
-            tasks[problem] = Task(problem, _prompt(row["prompt"]), test_count=len(fates))
     metrics = [line for line in run.metrics() if "step" in line]
     data = RunData(
         name=name,

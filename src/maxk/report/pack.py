@@ -16,7 +16,6 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from maxk.grade.extract import program_of
 from maxk.records import AssertTest, CallTest, Problem, Status, StdinTest, Test
 from maxk.report.gather import LETTERS, Gathered, RunData, Sample, Task, collector_paused
 from maxk.report.suspicious import Tells, flags, tells, worth_parsing
@@ -107,27 +106,22 @@ class _Prepared:
         self.samples = {i: samples for i, samples in self.samples.items() if samples}
         self.flags = self._flags(tells(task.tests))
         self.orders = {i: self._order(samples) for i, samples in self.samples.items()}
-        self.shown: dict[str, str] = {}  # programs of the completions that were kept before
         self.different = max((len(order) for order in self.orders.values()), default=0)
         self.programs = len({text for order in self.orders.values() for text in order if text})
         self.tests = self._telling_tests()
 
     def _flags(self, given: Tells) -> dict[str, list[str]]:
-        """Reasons to look at completions that pass, by their text."""
-        texts = {s.completion for samples in self.samples.values() for s in samples if s.passed}
-        found = {
-            text: flags(program_of(text, self.task.entry_point), given)
-            for text in texts
-            if worth_parsing(text, given)
-        }
+        """Reasons to look at programs that pass, by their text."""
+        texts = {s.text for samples in self.samples.values() for s in samples if s.passed}
+        found = {text: flags(text, given) for text in texts if worth_parsing(text, given)}
         return {text: reasons for text, reasons in found.items() if reasons}
 
     def _order(self, samples: Sequence[Sample]) -> list[str]:
-        """Different completions: flagged ones, then in turn the commonest of each fate."""
-        counts = Counter(sample.completion for sample in samples)
+        """Different programs: flagged ones, then in turn the commonest of each status."""
+        counts = Counter(sample.text for sample in samples)
         fates: dict[str, dict[str, None]] = {Status.PASSED.value: {}}
-        for sample in sorted(samples, key=lambda s: (-s.reward, -counts[s.completion])):
-            fates.setdefault(sample.status, {}).setdefault(sample.completion)
+        for sample in sorted(samples, key=lambda s: (-s.reward, -counts[s.text])):
+            fates.setdefault(sample.status, {}).setdefault(sample.text)
         queues = [list(texts) for texts in fates.values()]
         longest = max(map(len, queues))
         turns = [queue[i] for i in range(longest) for queue in queues if i < len(queue)]
@@ -157,9 +151,7 @@ class _Prepared:
                 ]
                 for i, samples in self.samples.items()
             },
-            "flagged": sum(
-                s.completion in self.flags for each in self.samples.values() for s in each
-            ),
+            "flagged": sum(s.text in self.flags for each in self.samples.values() for s in each),
         }
 
     def payload(self, most: int | None) -> dict[str, Any]:
@@ -172,7 +164,7 @@ class _Prepared:
             "tests": [[i, *_test(self.task.tests[i])] for i in self.tests],
             "test_count": self.task.test_count,
             "first_line": self._first_line(),
-            "texts": [self._shown(text) for text in place],
+            "texts": [cut(text, PROGRAM) for text in place],
             "runs": [
                 self._columns(i, samples, place, fates) for i, samples in self.samples.items()
             ],
@@ -184,18 +176,11 @@ class _Prepared:
         judged = Problem("", "", (), preamble=self.task.preamble).complete("x")
         return judged.count("\n") + 1
 
-    def _shown(self, completion: str) -> str:
-        """The program of a completion, or all of it where it has none."""
-        if completion not in self.shown:
-            program = program_of(completion, self.task.entry_point)
-            self.shown[completion] = cut(program or completion, PROGRAM)
-        return self.shown[completion]
-
     def _columns(
         self, run: int, samples: Sequence[Sample], place: dict[str, int], fates: dict[str, int]
     ) -> dict[str, Any]:
         """The samples of a run. What follows from the fates of the tests is not written again."""
-        text = [place.get(sample.completion, -1) for sample in samples]
+        text = [place.get(sample.text, -1) for sample in samples]
         fate = [fates.setdefault(run_lengths(s.fates), len(fates)) for s in samples]
         got = {
             f"{t}/{f}": reasons
@@ -208,7 +193,7 @@ class _Prepared:
             "text": text,
             "fate": fate,
             "got": got,
-            "flags": {j: f for j, s in enumerate(samples) if (f := self.flags.get(s.completion))},
+            "flags": {j: f for j, s in enumerate(samples) if (f := self.flags.get(s.text))},
         }
         if any(abs(sample.reward - passed_share(sample.fates)) > 1e-9 for sample in samples):
             columns["reward"] = [_round(sample.reward) for sample in samples]

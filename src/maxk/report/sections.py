@@ -203,21 +203,19 @@ def _entropy(runs: Sequence[RunData], figures: list[Shown]) -> Section:
     text = ["No entropies are stored: the back end of these runs does not give them."]
     if figures:
         text = ["A distribution further to the left is of a model that is surer and varies less."]
-    written = [
-        run for run in runs if any(s.completion for each in run.samples.values() for s in each)
-    ]
-    variety = [Shown("Different completions of a problem", _variety(written))] if written else []
+    written = [run for run in runs if any(s.text for each in run.samples.values() for s in each)]
+    variety = [Shown("Different programs of a problem", _variety(written))] if written else []
     return Section("entropy", "Entropy", "How sure the model is", text, figures, variety)
 
 
 def _variety(runs: Sequence[RunData]) -> Numbers:
-    """How many of the completions of a problem are different, letter by letter."""
+    """How many of the programs of a problem are different, letter by letter."""
     rows = []
     for run in runs:
         shares = []
         for passing in (False, True):
             groups = [
-                [s.completion for s in samples if s.passed or not passing]
+                [s.text for s in samples if s.passed or not passing]
                 for samples in run.samples.values()
             ]
             total = sum(map(len, groups))

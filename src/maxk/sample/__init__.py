@@ -2,7 +2,7 @@
 
     sampler = make("Qwen/Qwen2.5-Coder-0.5B-Instruct")
     run = Run.start("runs/mbpp", "sample", config)
-    sample(load("mbpp", "test"), sampler, run, n=256, settings=Settings(), judging=Judging())
+    sample(load("mbpp", "test"), sampler, run, 256, Settings(), grading=VerifierSettings())
 
 Importing this does not import torch; making a back end does.
 """
@@ -10,29 +10,29 @@ Importing this does not import torch; making a back end does.
 import importlib.util
 from typing import Any, Literal
 
-from maxk.grade.parallel import verify_run
-from maxk.grade.run import Judging
+from maxk.grade.parallel import grade_run
 from maxk.records import Completion
 from maxk.sample.base import Request, Sampler, Settings
 from maxk.sample.run import Progress, sample
 from maxk.sample.shards import merge, share
 from maxk.store.tables import problems_of
+from maxk.verify import VerifierSettings
 
 __all__ = [
     "Backend",
     "Completion",
-    "Judging",
     "Progress",
     "Request",
     "Sampler",
     "Settings",
+    "VerifierSettings",
     "choose",
+    "grade_run",
     "make",
     "merge",
     "problems_of",
     "sample",
     "share",
-    "verify_run",
 ]
 
 Backend = Literal["auto", "vllm", "transformers", "openai"]

@@ -1,4 +1,4 @@
-"""Fill a run with completions, and judge them meanwhile."""
+"""Fill a run with completions, and grade them as they come."""
 
 import contextlib
 import time
@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from maxk.grade.run import Judging, unjudged
-from maxk.grade.worker import Judge
+from maxk.grade.run import ungraded
+from maxk.grade.worker import Grader
 from maxk.prompts import hinted, messages
 from maxk.records import Completion, Problem
 from maxk.sample.base import Request, Sampler, Settings
 from maxk.store.run import Run
 from maxk.store.tables import completions_table, pairs_of, write_problems
+from maxk.verify import VerifierSettings
 
 
 @dataclass
@@ -23,7 +24,7 @@ class Progress:
     there: int = 0  # from before
     new: int = 0
     tokens: int = 0  # of the new ones
-    judged: int = 0  # now
+    graded: int = 0  # now
     reward: float = 0.0  # sum over those
     started: float = field(default_factory=time.monotonic)
 
@@ -36,8 +37,8 @@ class Progress:
         """Tokens a second."""
         return self.tokens / max(time.monotonic() - self.started, 1e-9)
 
-    def count_judged(self, completions: int, reward: float) -> None:
-        self.judged += completions
+    def count_graded(self, completions: int, reward: float) -> None:
+        self.graded += completions
         self.reward += reward
 
 
@@ -49,7 +50,7 @@ def sample(
     settings: Settings,
     *,
     hints: Sequence[str] = (),
-    judging: Judging | None = None,
+    grading: VerifierSettings | None = None,
     progress: Callable[[Progress], None] | None = None,
     note: Mapping[str, Any] | None = None,
     part_rows: int = 1024,
@@ -57,7 +58,7 @@ def sample(
 ) -> Progress:
     """Draw the samples 0 to n - 1 of every problem that the run does not have yet.
 
-    With `judging` they are judged as they come, into the table "verdicts", and so are those of
+    With `grading` they are graded as they come, into the table "verdicts", and so are those of
     earlier that were not. Completions are written every `part_rows` or `part_seconds`, and when the
     run is stopped; calling again goes on from there. hints: sentences for the end of the prompt, to
     be taken in turn: sample i has hint i modulo their number, and an empty one leaves the prompt as
@@ -73,12 +74,12 @@ def sample(
         state = Progress(n * len(problems), len(there))
         requests = missing(problems, n, there, hints)
         show = (lambda: progress(state)) if progress is not None else (lambda: None)
-        judge = None
-        if judging is not None:
-            judge = stack.enter_context(Judge(run, judging, "verdicts", state.count_judged))
-            for part in unjudged(run, "verdicts"):
-                judge.put(part)
-        parts = _Parts(run, judge, part_rows, part_seconds)
+        grader = None
+        if grading is not None:
+            grader = stack.enter_context(Grader(run, grading, "verdicts", state.count_graded))
+            for part in ungraded(run, "verdicts"):
+                grader.put(part)
+        parts = _Parts(run, grader, part_rows, part_seconds)
         try:
             for completion in sampler.sample(requests, settings) if requests else ():
                 parts.add(completion)
@@ -87,8 +88,8 @@ def sample(
                 show()
         finally:  # Ctrl-C too: what was sampled is kept
             parts.flush()
-        if judge is not None:
-            judge.finish(show)
+        if grader is not None:
+            grader.finish(show)
     return state
 
 
@@ -130,8 +131,8 @@ def requests_of(
 class _Parts:
     """Completions on their way to disk."""
 
-    def __init__(self, run: Run, judge: Judge | None, rows: int, seconds: float) -> None:
-        self.run, self.judge, self.rows, self.seconds = run, judge, rows, seconds
+    def __init__(self, run: Run, grader: Grader | None, rows: int, seconds: float) -> None:
+        self.run, self.grader, self.rows, self.seconds = run, grader, rows, seconds
         self.waiting: list[Completion] = []
         self.last = time.monotonic()
         names = run.parts("completions")
@@ -150,5 +151,5 @@ class _Parts:
         self.run.write("completions", part, completions_table(self.waiting))
         self.waiting, self.last = [], time.monotonic()
         self.number += 1
-        if self.judge is not None:
-            self.judge.put(part)
+        if self.grader is not None:
+            self.grader.put(part)

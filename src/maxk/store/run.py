@@ -29,7 +29,7 @@ import tomli_w
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMAT = 1  # of the folder; readers refuse what is newer
+FORMAT = 2  # of the folder; what is newer is refused, what is older `maxk runs convert` converts
 MODEL = "model"  # the trained model, in the folder; it is there when a training is finished
 PACKAGES = ("maxk", "torch", "trl", "transformers", "accelerate", "peft", "vllm", "datasets")
 
@@ -41,8 +41,10 @@ class RunError(ValueError):
 class Run:
     """A run's folder, new or begun."""
 
-    def __init__(self, folder: Path, kind: str, config: dict[str, Any]) -> None:
-        self.folder, self.kind, self.config = folder, kind, config
+    def __init__(
+        self, folder: Path, kind: str, config: dict[str, Any], format: int = FORMAT
+    ) -> None:
+        self.folder, self.kind, self.config, self.format = folder, kind, config, format
 
     @classmethod
     def start(cls, folder: str | Path, kind: str, config: Mapping[str, Any]) -> "Run":
@@ -66,8 +68,8 @@ class Run:
         return run
 
     @classmethod
-    def open(cls, folder: str | Path) -> "Run":
-        """The run that lies in a folder."""
+    def open(cls, folder: str | Path, older: bool = False) -> "Run":
+        """The run that lies in a folder. older: also one that has to be converted first."""
         folder = Path(folder)
         try:
             config = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
@@ -78,11 +80,16 @@ class Run:
             raise RunError(f"{folder}/config.toml is not that of a run: {error}") from None
         if about["format"] > FORMAT:
             raise RunError(f"{folder} has format {about['format']}; this maxk reads {FORMAT}")
-        return cls(folder, about["kind"], config)
+        if about["format"] < FORMAT and not older:
+            raise RunError(
+                f"{folder} was written by an older maxk; run: maxk runs convert {folder}"
+            )
+        return cls(folder, about["kind"], config, about["format"])
 
     def change(self, config: Mapping[str, Any]) -> None:
         """Write down what is asked for, in the place of what was."""
         self.config = _plain(config)
+        self.format = FORMAT
         text = tomli_w.dumps({"maxk": {"format": FORMAT, "kind": self.kind}, **self.config})
         write_whole(self.folder / "config.toml", text.encode())
 
@@ -127,6 +134,11 @@ class Run:
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
         pq.write_table(rows, unfinished, compression="zstd")
         _rename(unfinished, path)
+
+    def tables(self) -> list[str]:
+        """The names of the tables that there are, in order."""
+        folders = sorted(path.name for path in self.folder.iterdir() if path.is_dir())
+        return [name for name in folders if self.parts(name)]
 
     def parts(self, table: str) -> list[str]:
         """The names of a table's parts, in order."""

@@ -22,6 +22,9 @@
       passed      bool     all of them
       status      string   "passed", "no program", or the first of: did not compile, timeout,
                            memory, output limit, runtime error, wrong answer
+      program     string   what was judged, behind the problem's preamble; null without a program
+      same_as     int32    the earlier sample whose verdict this is: the two programs differ in
+                           comments alone; null where the program was judged itself
       tests       string   JSON, as `maxk.store.codec.dict_of_verdict` gives it
 
 The verdicts of a part of the completions are the part of the same name. The version of all this is
@@ -36,8 +39,8 @@ from typing import Any
 import pyarrow as pa
 
 from maxk.prompts import messages
-from maxk.records import Completion, Problem, Status, Verdict
-from maxk.store.codec import dict_of_verdict, tests_from_json, tests_to_json
+from maxk.records import Completion, Problem
+from maxk.store.codec import tests_from_json, tests_to_json
 from maxk.store.run import Run, RunError
 
 PROBLEMS = pa.schema(
@@ -68,12 +71,10 @@ VERDICTS = pa.schema(
         pa.field("reward", pa.float64(), nullable=False),
         pa.field("passed", pa.bool_(), nullable=False),
         pa.field("status", pa.string(), nullable=False),
+        pa.field("program", pa.string()),
+        pa.field("same_as", pa.int32()),
         pa.field("tests", pa.string(), nullable=False),
     ]
-)
-_TELLING = (
-    *(Status.DID_NOT_COMPILE, Status.TIMEOUT, Status.MEMORY, Status.OUTPUT_LIMIT),
-    *(Status.RUNTIME_ERROR, Status.WRONG_ANSWER, Status.PASSED),
 )
 _STORED = attrgetter("problem", "sample", "text", "tokens", "finish", "logprob", "entropy")
 _PART_BYTES = 2**28  # of tests in a part of the problems; some data sets have gigabytes
@@ -159,23 +160,3 @@ def pairs_of(run: Run, table: str = "completions") -> set[tuple[str, int]]:
     if len(found) < len(rows):
         raise RunError(f"{run.folder} has {len(rows) - len(found)} {table} twice")
     return found
-
-
-def verdict_row(problem: str, sample: int, verdict: Verdict | None, tier: str) -> dict[str, Any]:
-    """A verdict as a row of its table; None is a completion without a program."""
-    status = "no program" if verdict is None else status_of(verdict)
-    verdict = Verdict((), tier) if verdict is None else verdict
-    return {
-        "problem": problem,
-        "sample": sample,
-        "reward": verdict.fraction,
-        "passed": verdict.passed,
-        "status": status,
-        "tests": json.dumps(dict_of_verdict(verdict)),
-    }
-
-
-def status_of(verdict: Verdict) -> str:
-    """One word for a verdict: the most telling of what its tests met."""
-    met = {test.status for test in verdict.tests}
-    return next((status.value for status in _TELLING if status in met), "no tests")

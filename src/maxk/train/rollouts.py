@@ -22,6 +22,7 @@ SCHEMA = pa.schema(
         ("prompt", pa.string()),
         ("completion", pa.string()),
         ("reward", pa.float64()),
+        ("program", pa.string()),  # that was judged; null where there is none or no unit tests
         ("verdict", pa.string()),  # JSON, maxk.store.codec.dict_of_verdict
         ("weights", pa.list_(pa.float32())),
         ("log_ratios", pa.list_(pa.float32())),

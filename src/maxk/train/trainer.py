@@ -26,6 +26,7 @@ from torch import Tensor
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from maxk.estimators import METHODS, advantages, trust_region
+from maxk.grade import Graded
 from maxk.grade.reward import text_of
 from maxk.store.codec import dict_of_verdict
 from maxk.store.run import Run
@@ -431,18 +432,19 @@ class MaxKTrainer(GRPOTrainer):
 
     def _written(self, inputs: Any, prompts: Any, completions: Any) -> list[dict[str, Any]]:
         """This process's completions as they are written down, all but their weights."""
-        verdicts: list[Any] = [None] * len(completions)
+        graded = [Graded()] * len(completions)
         for function in self._given_rewards:
-            verdicts = getattr(function, "verdicts", verdicts)
+            graded = getattr(function, "graded", graded)
         return [
             {
                 "problem": row.get("problem"),
                 "prompt": prompt if isinstance(prompt, str) else json.dumps(prompt),
                 "completion": text_of(completion),
-                "verdict": None if verdict is None else json.dumps(dict_of_verdict(verdict)),
+                "program": each.program,
+                "verdict": json.dumps(dict_of_verdict(each.verdict)) if each.verdict else None,
             }
-            for row, prompt, completion, verdict in zip(
-                inputs, prompts, completions, verdicts, strict=True
+            for row, prompt, completion, each in zip(
+                inputs, prompts, completions, graded, strict=True
             )
         ]
 

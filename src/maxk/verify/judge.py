@@ -41,7 +41,8 @@ class Verifier:
         kernel has no tier, run programs under resource limits alone instead of raising an error.
         """
         self.tier = choose_tier(sandbox.probe(), tier, allow_unsafe)
-        self.limits, self.isolate = limits, isolate
+        self.limits = limits
+        self.isolate: Literal["program", "test"] = isolate
         count = default_workers() if workers is None else workers
         if count < 1:
             raise ValueError(f"workers={workers} must be at least 1")
