@@ -58,10 +58,10 @@ class Shown(Generic[State]):
             console.print(f"{done} of {self.total} {self.unit}, {text}")
 
 
-def progress_of_judging(total: int) -> Shown[Summary]:
-    """Progress of judging."""
+def progress_of_grading(total: int) -> Shown[Summary]:
+    """Progress of grading."""
 
     def text(summary: Summary) -> str:
         return f"mean reward {summary.reward / max(summary.rows, 1):.3f}"
 
-    return Shown(total, "judged", lambda summary: summary.rows, text)
+    return Shown(total, "graded", lambda summary: summary.rows, text)

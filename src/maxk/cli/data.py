@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import tyro
 from rich.table import Table
 
-from maxk.cli.console import console, progress_of_judging
+from maxk.cli.console import console, progress_of_grading
 from maxk.data import DATASETS, Account, check, load_with_account
 from maxk.data.references import verify_references
 from maxk.grade.file import Summary
@@ -157,7 +157,7 @@ class DataVerify:
         problems, account = dataclasses.replace(self.which, keep_broken=True).problems()
         having = sum(problem.reference is not None for problem in problems)
         summary = Summary()
-        with Verifier(self.workers, self.limits) as verifier, progress_of_judging(having) as shown:
+        with Verifier(self.workers, self.limits) as verifier, progress_of_grading(having) as shown:
 
             def done(_: int, verdict: Verdict) -> None:
                 summary.add(verdict)

@@ -1,25 +1,25 @@
 """`maxk verify` and `maxk doctor`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 from rich.table import Table
 
-from maxk.cli.console import console, progress_of_judging
+from maxk.cli.console import console, progress_of_grading
 from maxk.cli.data import Which
 from maxk.grade.file import Summary, count_rows, grade_file, verdicts_path
 from maxk.grade.parallel import grade_run
 from maxk.records import Problem, Status
 from maxk.store.run import Run
-from maxk.verify import Limits, Verifier, VerifierSettings
+from maxk.verify import VerifierSettings
 from maxk.verify.doctor import examine
 
 
 @dataclass(frozen=True)
 class Verify:
-    """Judge stored completions again; verdicts go into a file beside them.
+    """Grade stored completions; verdicts go beside them.
 
     Stopping and repeating the command goes on where it stopped.
     """
@@ -37,45 +37,43 @@ class Verify:
     """file of the verdicts; default: NAME.verdicts.jsonl beside FILE"""
     table: str = "verdicts"
     """of a run: the table of the verdicts; those under other limits need one of their own"""
-    workers: int | None = None
-    """programs at once; default: two per core"""
-    isolate: Literal["program", "test"] = "program"
-    """what gets a process of its own"""
-    limits: Limits = field(default_factory=Limits)
-    allow_unsafe: bool = False
-    """run under resource limits alone where the kernel has no isolation; for code you trust"""
+    verifier: Annotated[VerifierSettings, tyro.conf.arg(name="")] = VerifierSettings()  # noqa: RUF009
 
     def run(self) -> int:
         if self.file.is_dir():
             return self.run_folder()
+        if self.table != "verdicts":
+            raise ValueError(
+                f"--table {self.table} is for the folder of a run; use --out for a file"
+            )
         total = count_rows(self.file)
-        with (
-            Verifier(
-                self.workers, self.limits, self.allow_unsafe, isolate=self.isolate
-            ) as verifier,
-            progress_of_judging(total) as shown,
-        ):
+        with self.verifier.verifier() as verifier, progress_of_grading(total) as shown:
             summary = grade_file(self.file, verifier, self.out, self.problems(), shown.update)
         self.show(summary, verifier.tier)
         return 0
 
     def run_folder(self) -> int:
+        for name in ("data", "split", "source", "out"):
+            if (given := getattr(self, name)) is not None:
+                raise ValueError(
+                    f"--{name} {given} is for a file of completions; {self.file} is a folder and "
+                    "has its problems: leave it out"
+                )
         run = Run.open(self.file)
         there = run.read(self.table, ["reward"]).num_rows if run.parts(self.table) else 0
         total = run.read("completions", ["sample"]).num_rows - there
         summary = Summary()
 
-        def seen(completions: int, reward: float) -> None:
+        def on_graded(completions: int, reward: float) -> None:
             summary.rows += completions
             summary.reward += reward
             shown.update(summary)
 
-        judging = VerifierSettings(self.workers, self.limits, self.allow_unsafe, self.isolate)
-        with progress_of_judging(total) as shown:
-            grade_run(run, judging, self.table, seen)
+        with progress_of_grading(total) as shown:
+            grade_run(run, self.verifier, self.table, on_graded)
         if summary.rows:
             console.print(f"mean reward {summary.reward / summary.rows:.4f}")
-        text = f"{summary.rows} judged now; verdicts: {self.file}/{self.table}"
+        text = f"{summary.rows} graded now; verdicts: {self.file}/{self.table}"
         console.print(text, soft_wrap=True, markup=False)
         return 0
 
@@ -88,9 +86,11 @@ class Verify:
     def show(self, summary: Summary, tier: str) -> None:
         rows, tests = max(summary.rows, 1), max(summary.statuses.total(), 1)
         table = Table(show_header=False, box=None)
-        table.add_row("completions", f"{summary.rows}, of which {summary.judged} judged now")
+        table.add_row("completions", f"{summary.rows}, of which {summary.judged} graded now")
         table.add_row("passed all tests", f"{summary.passed / rows:.2%}")
         table.add_row("mean reward", f"{summary.reward / rows:.4f}")
+        if summary.without:
+            table.add_row("without a program", f"{summary.without / rows:.2%}")
         for status in Status:
             if summary.statuses[status]:
                 table.add_row(f"tests: {status.value}", f"{summary.statuses[status] / tests:.2%}")
