@@ -82,7 +82,7 @@ def kl_term(args: MaxKConfig, updates: float) -> str:
     """
     if not args.beta:
         return ""
-    whom = "a model that follows the policy" if args.sync_ref_model else "the model of the start"
+    whom = "a model that follows the policy" if args.sync_ref_model else "the base model"
     if to_sampler(args, updates):
         whom = "the policy that sampled"
     said = f"{args.beta:g}, to {whom}"
