@@ -24,7 +24,7 @@ from maxk.grade.grading import NO_PROGRAM, Graded, grade_programs
 from maxk.records import Problem, Status, Verdict
 from maxk.store.codec import dict_of_verdict, tests_from_json, tests_to_json, verdict_of_dict
 from maxk.store.rows import json_lines, lines, parquet
-from maxk.verify.judge import Verifier
+from maxk.verify import Verifier
 
 FORMAT = 1
 _BATCH = 1024  # rows in memory at a time

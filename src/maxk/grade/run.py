@@ -92,7 +92,7 @@ def grade_part(
         lambda _, each: on_graded(1, each.reward()),
     )
     settings = VerifierSettings(limits=verifier.limits, isolate=verifier.isolate)
-    run.write(table, part, verdicts_table(rows, graded, verifier.tier, judged_under(settings)))
+    run.write(table, part, verdicts_table(rows, graded, verifier.tier, settings.of_verdicts()))
 
 
 def verdicts_table(
@@ -118,18 +118,13 @@ def verdicts_table(
     return pa.Table.from_pylist(out, VERDICTS.with_metadata(about))
 
 
-def judged_under(settings: VerifierSettings) -> dict[str, Any]:
-    """What a verdict depends on beside program and tests, as its table keeps it."""
-    return {"limits": dict(vars(settings.limits)), "isolate": settings.isolate}
-
-
 def check_limits(run: Run, settings: VerifierSettings, table: str) -> None:
     """RunError if the table has verdicts that were made under other limits."""
     for part in run.parts(table)[:1]:
         schema = pq.read_schema(run.folder / table / f"{part}.parquet")
         found = json.loads((schema.metadata or {}).get(b"maxk", b"{}"))
-        if found != judged_under(settings):
-            rows = "\n  ".join(differences(found, judged_under(settings)))
+        if found != settings.of_verdicts():
+            rows = "\n  ".join(differences(found, settings.of_verdicts()))
             raise RunError(
                 f"{run.folder} has {table} made under other limits; use the same, or give the new "
                 f"ones another name:\n  {rows}"

@@ -1,21 +1,33 @@
-"""How programs are judged, as one value: what a `Verifier` is made from."""
+"""How programs are judged: the arguments of a `Verifier` as one value, to be handed on or written.
 
-from dataclasses import dataclass, field
-from typing import Literal
+The defaults of the limits are those of `Limits`.
+"""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 from maxk.verify.jail import Limits
 from maxk.verify.judge import Verifier
+
+Isolate = Literal["program", "test"]
 
 
 @dataclass(frozen=True)
 class VerifierSettings:
     """The arguments of a `Verifier`."""
 
-    workers: int | None = None  # programs judged at once; None: two per core
+    workers: int | None = None
+    """programs judged at once; default: two per core"""
     limits: Limits = field(default_factory=Limits)
-    allow_unsafe: bool = False  # under resource limits alone where the kernel has no isolation
-    isolate: Literal["program", "test"] = "program"  # what gets a process of its own
+    allow_unsafe: bool = False
+    """judge under resource limits alone where the kernel has no isolation; for code you trust"""
+    isolate: Isolate = "program"
+    """what gets a process of its own"""
 
     def verifier(self) -> Verifier:
-        """Start the jails."""
+        """A verifier, whose jails are started."""
         return Verifier(self.workers, self.limits, self.allow_unsafe, isolate=self.isolate)
+
+    def of_verdicts(self) -> dict[str, Any]:
+        """The settings that verdicts depend on: not how many programs run at once."""
+        return {"limits": asdict(self.limits), "isolate": self.isolate}
