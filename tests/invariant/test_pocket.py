@@ -20,7 +20,7 @@ from torch import Tensor
 from maxk import max_at_k
 from maxk.config import read_config
 from maxk.store.run import Run
-from maxk.train import trainer
+from maxk.train import weighing
 from maxk.train.job import train
 
 CONFIG = Path(__file__).parents[2] / "configs" / "pocket.toml"
@@ -65,7 +65,7 @@ def test_the_command_does_what_it_did(method, tmp_path):
     assert differences(tmp_path / "run", method) == []
 
 
-ADVANTAGES = trainer.advantages
+ADVANTAGES = weighing.advantages
 
 
 def wrong_sign(method: str, rewards_PN: Tensor, k: int) -> Tensor:
@@ -85,7 +85,7 @@ def other_groups(method: str, rewards_PN: Tensor, k: int) -> Tensor:
 @pytest.mark.parametrize("broken", [None, wrong_sign, no_baseline, other_groups])
 def test_a_broken_trainer_is_noticed(broken, tmp_path, monkeypatch):
     if broken is not None:
-        monkeypatch.setattr(trainer, "advantages", broken)
+        monkeypatch.setattr(weighing, "advantages", broken)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

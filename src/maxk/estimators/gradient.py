@@ -60,7 +60,8 @@ def weights(
     tensor([-0.1667,  0.3333,  0.0000, -0.1667])
 
     Bagirov et al. 2025 (arXiv 2510.23393) for both off-policy forms; Walder & Karkhanis 2025
-    (arXiv 2505.15201) for the on-policy weights and both leave-one-out baselines.
+    (arXiv 2505.15201) for the on-policy weights and "loo-1"; MaxPO and OrderGrad have n/k times
+    "loo".
     """
     if order not in ORDERS:
         raise ValueError(f"order={order!r} is unknown; use one of {', '.join(ORDERS)}")

@@ -107,7 +107,7 @@ def bon_max_second(r: Tensor) -> Tensor:
 def bon_loo(r: Tensor, k: int) -> Tensor:
     """On-policy weights against the best of each subset without i: BoN LOO-1 of the paper.
 
-    Walder & Karkhanis 2025, arXiv 2505.15201.
+    PKPO's sloo-minus-one: Walder & Karkhanis 2025, arXiv 2505.15201.
     """
     return on_policy(r, k, "loo-1")
 
@@ -120,7 +120,8 @@ def bon_mean(r: Tensor, k: int) -> Tensor:
 def bon_centered(r: Tensor, k: int) -> Tensor:
     """On-policy weights against the other samples' max@k: unbiased, not divided by the spread.
 
-    The leave-one-out baseline of Walder & Karkhanis 2025.
+    k/n times the leave-one-out estimators of MaxPO and OrderGrad. Not PKPO's sloo, which subtracts
+    k/(n-1) of the others' max@k where this subtracts k/n.
     """
     return on_policy(r, k, "loo")
 
