@@ -15,7 +15,7 @@ from typing import Literal
 from maxk.evaluate.diversity import normalise
 from maxk.grade import program_for
 from maxk.records import Problem, Status, Verdict
-from maxk.sample.base import Sampler, Settings
+from maxk.sample.base import Sampler, Sampling
 from maxk.sample.run import requests_of
 from maxk.verify import Verifier
 
@@ -54,7 +54,7 @@ def solve(
     problem: Problem,
     sampler: Sampler,
     n: int,
-    settings: Settings | None = None,
+    settings: Sampling | None = None,
     verifier: Verifier | None = None,
     progress: Callable[[int, Verdict], None] | None = None,
     hints: Sequence[str] = (),
@@ -80,7 +80,7 @@ def solve(
         for wave in waves(n):
             requests = requests_of(problem, wave, hints)
             programs = []
-            for completion in sampler.sample(requests, settings or Settings()):
+            for completion in sampler.sample(requests, settings or Sampling()):
                 tokens += completion.tokens or 0
                 drawn += 1
                 program = program_for(problem, completion.text)

@@ -10,7 +10,7 @@ import tyro
 
 from maxk.cli.allocate import Plan
 from maxk.cli.console import console
-from maxk.evaluate import plan, planned, planned_elsewhere, scores
+from maxk.evaluate import allocate, allocated, cross_validated, scores
 from tests.evaluate.test_commands import maxk, rewards, run_of
 
 SETTINGS = {"temperature": 1.0, "top_p": 1.0, "max_tokens": 256, "seed": 0, "chat": True}
@@ -25,7 +25,7 @@ def runs(tmp_path_factory) -> Path:
         run_of(folder / data / "plain", rewards(seed), data)
         run_of(folder / data / "warm", rewards(seed + 1, 0.02), data, settings=WARM)
         short = np.maximum(rewards(seed), rewards(seed + 5))[:, :6]
-        run_of(folder / data / "short", short, data, hints=["Be brief."])
+        run_of(folder / data / "short", short, data, prompt_variants=["Be brief."])
     return folder
 
 
@@ -55,7 +55,7 @@ def test_it_says_how_many_of_each_way_come_first_and_what_they_are_worth(runs, t
     out = tmp_path / "plan.json"
     done = maxk("plan", *named(runs), "-k", "20", "--out", out)
     assert done.returncode == 0, done.stderr
-    order = plan(table(), 20)
+    order = allocate(table(), 20)
     made = json.loads(out.read_text())
     assert made["order"] == [NAMES[way] for way in order]
     assert made["runs"] == named(runs)
@@ -67,9 +67,9 @@ def test_it_says_how_many_of_each_way_come_first_and_what_they_are_worth(runs, t
         alone = scores(table()[way], [k for k in ks if k <= table()[way].shape[1]])
         shown = [f"{value:.3f}" for value in alone.mean(0)]
         assert row(values, name) == shown + ["-"] * (6 - len(shown))
-    whole = planned(table(), order, ks).mean(0)
+    whole = allocated(table(), order, ks).mean(0)
     assert row(values, "plan") == [f"{value:.3f}" for value in whole]
-    elsewhere = planned_elsewhere(table(), 20, ks).mean(0)
+    elsewhere = cross_validated(table(), 20, ks).mean(0)
     assert row(values, "elsewhere") == [f"{value:.3f}" for value in elsewhere]
     assert "the figures of 'plan' are of the problems it was chosen on" in done.stdout
     assert "'elsewhere' has each problem by a plan of the others, fold by fold" in done.stdout
@@ -82,8 +82,8 @@ def test_it_says_how_many_of_each_way_come_first_and_what_they_are_worth(runs, t
 def test_it_is_chosen_on_some_problems_and_reported_on_others(runs, capsys):
     assert run(*named(runs), "-k", "16", "--on", *named(runs, "humaneval")[::-1]) == 0
     said = capsys.readouterr().out
-    order = plan(table(), 16)
-    found = planned(table("humaneval"), order, [1, 2, 4, 8, 16]).mean(0)
+    order = allocate(table(), 16)
+    found = allocated(table("humaneval"), order, [1, 2, 4, 8, 16]).mean(0)
     assert row(said.split("differences to")[0], "plan") == [f"{value:.3f}" for value in found]
     pairs = re.findall(r"plan - (\w+)  max@(\d+)  ([+-]0\.\d+) \(.* to .*\)  p = ", said)
     expected = [(name, k) for name in NAMES for k in (1, 2, 4, 8, 16) if name != "short" or k < 6]

@@ -12,12 +12,12 @@ import tyro
 from rich.table import Table
 
 from maxk.cli.console import console, show
-from maxk.evaluate import adjust, differences, plan, planned, planned_elsewhere, scores
+from maxk.evaluate import adjust, allocate, allocated, cross_validated, differences, scores
 from maxk.evaluate import tables as forms
-from maxk.evaluate.allocate import as_many_of
+from maxk.evaluate.allocate import scaled_to
 from maxk.evaluate.bootstrap import mean_interval
 from maxk.evaluate.evaluation import refuse_different_problems
-from maxk.evaluate.read import Stored, read_run, refuse_other_problems, way_of
+from maxk.evaluate.read import Stored, configuration_of, read_run, refuse_other_problems
 from maxk.evaluate.samples import check_ks
 from maxk.store.run import differences as differences_of_config
 
@@ -47,7 +47,7 @@ class Plan:
 
     def run(self) -> int:
         chosen = runs_of(self.runs)
-        order = plan(list(rows_of(chosen).values()), self.k, self.metric)
+        order = allocate(list(rows_of(chosen).values()), self.k, self.metric)
         names = [list(chosen)[way] for way in order]
         ks = check_ks(None, self.k)
         console.print("samples of each way among the first 1, 2, 4 ... of the plan:")
@@ -55,9 +55,9 @@ class Plan:
         shown = self.others(chosen, names) if self.on else chosen
         ways = rows_of(shown)
         rewards = list(ways.values())
-        plans = {PLAN: planned(rewards, order, ks, self.metric)}
+        plans = {PLAN: allocated(rewards, order, ks, self.metric)}
         if not self.on and (folds := min(FOLDS, len(rewards[0]))) > 1:
-            plans[ELSEWHERE] = planned_elsewhere(rewards, self.k, ks, self.metric, folds=folds)
+            plans[ELSEWHERE] = cross_validated(rewards, self.k, ks, self.metric, folds=folds)
         found = figures(plans, ways, ks, self.metric)
         show(forms.terminal(found, intervals=self.intervals))
         if self.on:
@@ -89,7 +89,9 @@ class Plan:
                 " names"
             )
         for name, count in Counter(names).items():
-            if rows := differences_of_config(way_of(chosen[name]), way_of(runs[name])):
+            if rows := differences_of_config(
+                configuration_of(chosen[name]), configuration_of(runs[name])
+            ):
                 raise ValueError(f"{name} of --on is another way:\n  " + "\n  ".join(rows))
             if count > (n := fewest(runs[name].rows)):
                 raise ValueError(
@@ -107,8 +109,8 @@ class Plan:
             n = fewest(own)
             for k in [k for k in ks if k <= n]:
                 if (n, k) not in parts:
-                    some = as_many_of(rows, order[:k], n)
-                    parts[n, k] = planned(some, order[:k], [k], self.metric)
+                    some = scaled_to(rows, order[:k], n)
+                    parts[n, k] = allocated(some, order[:k], [k], self.metric)
                 labels.append(f"{PLAN} - {name}  {self.metric}@{k}")
                 ours.append(parts[n, k])
                 theirs.append(scores(own, [k], self.metric))

@@ -11,9 +11,9 @@ import tyro
 from rich.table import Table
 
 from maxk.cli.console import console, show
-from maxk.evaluate import Curve, compare, evaluate, predict, ranked, scores
+from maxk.evaluate import Curve, compare, evaluate, forecast, ranked, scores
 from maxk.evaluate import tables as forms
-from maxk.evaluate.evaluation import as_many, scores_of_all
+from maxk.evaluate.evaluation import equal_counts, scores_of_all
 from maxk.evaluate.read import Stored, read_run, refuse_other_settings, unique_programs
 
 Form = Literal["terminal", "markdown", "latex", "csv"]
@@ -177,7 +177,7 @@ class Compare:
         for data, runs in groups.items():
             if sorted(runs) != sorted(methods):
                 raise ValueError(f"{data} has runs of {', '.join(runs)}; not of the same methods")
-            rows = as_many({name: runs[name].rewards for name in methods})
+            rows = equal_counts({name: runs[name].rewards for name in methods})
             fewest = min(len(row) for run in runs.values() for row in run.rows)
             (k,) = self.k or (fewest,)
             given = {name: list(each.values()) for name, each in rows.items()}
@@ -233,7 +233,7 @@ class Foresee:
         run = read_run(self.folder)
         n = min(map(len, run.rows))
         ks = self.k or tuple(n * 2**i for i in range(5))
-        found = predict(run.rows, ks, self.metric)
+        found = forecast(run.rows, ks, self.metric)
         table = Table(box=None, title=f"{run.name}: forecast from {n} samples a problem")
         for column in ("k", f"{self.metric}@k", "95 %", "gain over n"):
             table.add_column(column, justify="right")

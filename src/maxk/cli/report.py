@@ -51,7 +51,7 @@ class Report:
             return 0
         found = Findings(gather(self.runs))
         if self.terminal:
-            from maxk.report.words import show
+            from maxk.report.text import show
 
             show(found, console)
         if self.figures is not None or self.card is not None:
@@ -80,7 +80,7 @@ class Report:
     def write_figures(self, found: "Findings") -> None:
         from maxk.report.draw import write_files
         from maxk.report.figures import all_figures
-        from maxk.report.words import card
+        from maxk.report.text import card
 
         figures = [figure for each in all_figures(found).values() for figure in each]
         if self.figures is not None:

@@ -15,7 +15,7 @@ from maxk.cli.console import Shown, console
 from maxk.cli.data import Which, named_values
 from maxk.grade import Judging
 from maxk.records import Problem
-from maxk.sample import Backend, Progress, Sampler, Settings, choose, make, merge, sample, share
+from maxk.sample import Backend, Progress, Sampler, Sampling, choose, make, merge, sample, share
 from maxk.store.run import Run
 from maxk.verify import Limits
 
@@ -74,7 +74,7 @@ class Sample:
     """judge under resource limits alone where the kernel has no isolation; for code you trust"""
 
     def run(self) -> int:
-        settings = Settings(self.temperature, self.top_p, self.max_tokens, self.seed, self.chat)
+        settings = Sampling(self.temperature, self.top_p, self.max_tokens, self.seed, self.chat)
         backend = choose(self.backend, self.base_url)
         problems = self.problems()
         run = Run.start(self.out, "sample", self.config(backend, settings))
@@ -104,9 +104,9 @@ class Sample:
     def sampler(self, options: dict[str, Any], backend: Backend) -> Sampler:
         if self.processes == 1:
             return make_with(options, self.model, backend, self.base_url)
-        from maxk.sample.processes import Several
+        from maxk.sample.processes import ProcessSampler
 
-        return Several(self.processes, self.model, backend, options)
+        return ProcessSampler(self.processes, self.model, backend, options)
 
     def which(self) -> Which:
         return Which(self.data, self.split, self.source, options=self.data_options)
@@ -115,7 +115,7 @@ class Sample:
         found, _ = self.which().problems("--data-options")
         return share(found[: self.limit], self.shard)
 
-    def config(self, backend: Backend, settings: Settings) -> dict[str, Any]:
+    def config(self, backend: Backend, settings: Sampling) -> dict[str, Any]:
         """All that the completions depend on, and nothing else."""
         options = named_values(self.data_options, "--data-options")
         return {

@@ -12,7 +12,7 @@ from maxk.cli.data import Which, named_values
 from maxk.cli.sample import make_with
 from maxk.data.jsonl import refuse_faults
 from maxk.records import Problem, Verdict
-from maxk.sample import Backend, Settings, choose
+from maxk.sample import Backend, Sampling, choose
 from maxk.verify import Verifier
 
 
@@ -49,7 +49,7 @@ class Solve:
 
     def run(self) -> int:
         problem = self.found()
-        settings = Settings(self.temperature, self.top_p, self.max_tokens, self.seed)
+        settings = Sampling(self.temperature, self.top_p, self.max_tokens, self.seed)
         backend = choose(self.backend, self.base_url)
         sampler = make_with(
             named_values(self.engine, "--engine"), self.model, backend, self.base_url

@@ -92,7 +92,7 @@ def unique_programs(folder: str | Path) -> float:
 
 def refuse_other_settings(runs: Sequence[Stored]) -> None:
     """ValueError with the difference, unless runs were sampled and judged alike on one data set."""
-    _refuse(runs, lambda run: {**_data(run), **way_of(run)})
+    _refuse(runs, lambda run: {**_data(run), **configuration_of(run)})
 
 
 def refuse_other_problems(runs: Sequence[Stored]) -> None:
@@ -100,7 +100,7 @@ def refuse_other_problems(runs: Sequence[Stored]) -> None:
     _refuse(runs, _data)
 
 
-def way_of(run: Stored) -> dict[str, Any]:
+def configuration_of(run: Stored) -> dict[str, Any]:
     """How a run was sampled, but for the model. The seed makes no other way."""
     settings = {key: value for key, value in run.config["settings"].items() if key != "seed"}
     hints = run.config.get("hints")
