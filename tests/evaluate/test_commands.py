@@ -1,4 +1,4 @@
-"""`maxk evaluate`, `compare`, `curve` on runs as `maxk sample` leaves them."""
+"""`maxk evaluate`, `compare`, `forecast` on runs as `maxk sample` leaves them."""
 
 import json
 import re
@@ -183,12 +183,12 @@ def test_other_problems_or_settings_are_refused_with_the_difference(tmp_path):
     assert "no runs are given" in maxk("compare").stderr
 
 
-def test_other_hints_are_other_settings(tmp_path):
+def test_other_prompt_variants_are_other_settings(tmp_path):
     base = run_of(tmp_path / "base", rewards(0))
     asked = run_of(tmp_path / "prompt_variants", rewards(1), prompt_variants=["Be brief."])
     done = maxk("compare", base, asked)
     assert done.returncode == 1
-    assert "hints: nothing there, ['Be brief.'] asked" in done.stderr
+    assert "prompt_variants: nothing there, ['Be brief.'] asked" in done.stderr
     assert maxk("compare", asked, f"again={asked}", "--k", "1").returncode == 0
 
 
@@ -210,8 +210,8 @@ def test_several_data_sets_are_columns(tmp_path):
     assert "| Method | mbpp | humaneval |" in done.stdout
 
 
-def test_curve_goes_on_beyond_the_samples(tmp_path):
-    done = maxk("curve", run_of(tmp_path / "base", rewards(0)), "--k", "16", "160")
+def test_forecast_goes_on_beyond_the_samples(tmp_path):
+    done = maxk("forecast", run_of(tmp_path / "base", rewards(0)), "--k", "16", "160")
     assert done.returncode == 0, done.stderr
     assert "forecast from 16 samples" in done.stdout
     assert "160" in done.stdout

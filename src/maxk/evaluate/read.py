@@ -101,10 +101,10 @@ def refuse_other_problems(runs: Sequence[Stored]) -> None:
 
 
 def configuration_of(run: Stored) -> dict[str, Any]:
-    """How a run was sampled, but for the model. The seed makes no other way."""
+    """How a run was sampled: its sampling configuration without the model and the seed."""
     settings = {key: value for key, value in run.config["settings"].items() if key != "seed"}
-    hints = run.config.get("hints")
-    return {"settings": settings, **({"hints": hints} if hints else {})}
+    variants = run.config.get("prompt_variants")
+    return {"settings": settings, **({"prompt_variants": variants} if variants else {})}
 
 
 def _data(run: Stored) -> dict[str, Any]:

@@ -4,19 +4,22 @@
     run = Run.start("runs/mbpp", "sample", config)
     sample(load("mbpp", "test"), sampler, run, n=256, settings=Sampling(), judging=Judging())
 
-Importing this imports no torch; making a back end does.
+Importing this imports neither torch nor pyarrow: what needs them is loaded when it is first used.
 """
 
 import importlib.util
-from typing import Any, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
 
-from maxk.grade.parallel import verify_run
-from maxk.grade.run import Judging
 from maxk.records import Completion
 from maxk.sample.base import Request, Sampler, Sampling
-from maxk.sample.run import Progress, sample
-from maxk.sample.shards import join, shard_of
-from maxk.store.tables import problems_of
+
+if TYPE_CHECKING:
+    from maxk.grade.parallel import verify_run
+    from maxk.grade.run import Judging
+    from maxk.sample.run import Progress, sample
+    from maxk.sample.shards import join, shard_of
+    from maxk.store.tables import problems_of
 
 __all__ = [
     "Backend",
@@ -36,6 +39,22 @@ __all__ = [
 ]
 
 Backend = Literal["auto", "vllm", "transformers", "openai"]
+
+_MODULES = {
+    "Judging": "maxk.grade.run",
+    "Progress": "maxk.sample.run",
+    "join": "maxk.sample.shards",
+    "problems_of": "maxk.store.tables",
+    "sample": "maxk.sample.run",
+    "shard_of": "maxk.sample.shards",
+    "verify_run": "maxk.grade.parallel",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def choose(backend: Backend = "auto", base_url: str | None = None) -> Backend:

@@ -70,7 +70,7 @@ def replace_generate(
 
 
 def settings_of(config: Any) -> Sampling:
-    """The settings of a GenerationConfig; ValueError for options that maxk's back ends do not have."""
+    """The settings of a GenerationConfig; ValueError for options that maxk does not have."""
     for name, known in _SUPPORTED.items():
         if (asked := getattr(config, name, None)) not in known:
             raise ValueError(

@@ -49,8 +49,8 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 class OpenAISampler:
     """A model behind a server.
 
-    base_url: up to and including /v1. concurrency: requests at a time. tries: of one request, before
-    sampling ends with an error. timeout: seconds for an answer.
+    base_url: up to and including /v1. concurrency: requests at a time. tries: of one request,
+    before sampling ends with an error. timeout: seconds for an answer.
     """
 
     def __init__(

@@ -13,8 +13,8 @@ from torch import Tensor
 
 _BLOCK, _WIDE = 128, 1024
 
-# (logits, width, temperature) -> for each block of `width` logits over the temperature: the maximum,
-# the sum of the exponentials relative to it, and the sum of those times the logits; [rows, blocks].
+# (logits, width, temperature) -> three [rows, blocks]. For each block of `width` logits over the
+# temperature: the maximum, the sum of the exponentials relative to it, and their sum times logits.
 Sums = Callable[[Tensor, int, float], tuple[Tensor, Tensor, Tensor]]
 
 
@@ -36,7 +36,7 @@ def draw(
     """A token for every row.
 
     uniforms_B: float64, at least 0 and below 1. Log-probabilities and entropies are those at
-    temperature 1 without top-p. dynamic: read values on the host to save work, which a graph cannot.
+    temperature 1 without top-p. dynamic: read values on the host to save work; a graph cannot.
     """
     logits_BV = logits_BV.float()
     probs_BV = model_BV = logits_BV.softmax(-1)
