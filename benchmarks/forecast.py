@@ -1,4 +1,4 @@
-"""`maxk curve` against what it forecasts: a real run, of which it is shown a few samples.
+"""`maxk forecast` against what it forecasts: a real run, of which it is shown a few samples.
 
     python benchmarks/forecast.py RUN
 

@@ -55,7 +55,9 @@ def measure(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="tokens a second on a GPU, judged meanwhile")
+    parser = argparse.ArgumentParser(
+        description="tokens a second on a GPU, with streaming verification"
+    )
     parser.add_argument("--model", required=True)
     parser.add_argument("--source", type=Path, help="mbpp.jsonl; default: the hub")
     parser.add_argument("--backend", choices=("vllm", "transformers"), default="vllm")

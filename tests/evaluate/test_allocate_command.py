@@ -1,4 +1,4 @@
-"""`maxk plan`: what is chosen, on which problems it is reported, and what is refused."""
+"""`maxk allocate`: what is chosen, on which problems it is measured, and what is refused."""
 
 import json
 import re

@@ -51,7 +51,7 @@ def test_a_process_that_is_killed_ends_the_sampling_and_the_others(two):
     drawn = two.sample(asked, SETTINGS)
     next(drawn)
     os.kill(pids[0], signal.SIGKILL)
-    with pytest.raises(RuntimeError, match="a process that samples ended"):
+    with pytest.raises(RuntimeError, match="a sampling process ended"):
         list(drawn)
     assert alive(pids) == []
 

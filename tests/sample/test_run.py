@@ -460,9 +460,9 @@ def test_more_shards_than_problems_make_a_run_too(tmp_path):
 
 def test_shards_that_do_not_make_a_run_are_refused(tmp_path):
     one, two = shard(tmp_path, "1/2").folder, shard(tmp_path, "2/2").folder
-    with pytest.raises(RunError, match="shards 1/2 are given; 1/2, 2/2 make a run"):
+    with pytest.raises(RunError, match="runs are the shards 1/2; give 1/2, 2/2"):
         join([one], tmp_path / "m")
-    with pytest.raises(RunError, match="shards 1/2, 1/2 are given"):
+    with pytest.raises(RunError, match="runs are the shards 1/2, 1/2; give"):
         join([one, one], tmp_path / "m")
     other = shard(tmp_path / "other", "2/2", model="another").folder
     with pytest.raises(RunError, match="model: 'm' there, 'another' asked"):
@@ -472,9 +472,9 @@ def test_shards_that_do_not_make_a_run_are_refused(tmp_path):
     with pytest.raises(RunError, match=r"2 of 20 completions are missing, of p/3; repeat"):
         join([one, two], tmp_path / "m")
     run.write("completions", "000009", Run.open(one).read("completions"))
-    with pytest.raises(RunError, match="has completions that another has too: p/0, p/2, p/4"):
+    with pytest.raises(RunError, match="has completions that another shard has too: p/0, p/2, p/4"):
         join([one, two], tmp_path / "m")
-    with pytest.raises(RunError, match="is no shard of a sampling run"):
+    with pytest.raises(RunError, match="is not a shard of a sampling run"):
         join([start(tmp_path / "x").folder], tmp_path / "m")
     assert not (tmp_path / "m").exists()
 

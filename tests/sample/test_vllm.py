@@ -150,7 +150,7 @@ def test_other_weights_take_the_place_of_those_that_are_there(made):
     sampler.load((name, name.upper()) for name in ("a", "b"))
     assert loaded == [("a", "A"), ("b", "B")]
     assert steps == [1]
-    with pytest.raises(RuntimeError, match="still holds prompts"):  # it was sampling
+    with pytest.raises(RuntimeError, match="still caches prompts"):  # it was sampling
         sampler.load([])
 
 
