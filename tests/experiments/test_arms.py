@@ -21,7 +21,7 @@ from experiments.grid.arms_site import read_arms
 from experiments.grid.plan import HERE, read_grid
 from experiments.grid.results import read_results
 from maxk.evaluate import planned
-from maxk.merge import mix
+from maxk.merge import interpolate
 from maxk.pocket import folder as pocket
 from maxk.sample.native.engine import TransformersSampler
 from maxk.store.run import Run
@@ -398,7 +398,7 @@ def test_weights_on_the_way_back_are_those_of_a_mixed_model(tmp_path):
     for seed, name in enumerate(("trained", "base")):
         tiny_model(seed)[0].save_pretrained(tmp_path / name)
     trained, base = tmp_path / "trained", tmp_path / "base"
-    mix([(trained, 0.7), (base, 0.3)], tmp_path / "mixed")
+    interpolate(base, trained, 0.3, tmp_path / "mixed")
     mixed = load_file(tmp_path / "mixed" / "model.safetensors")
     found = dict(between(trained, base, 0.3))
     assert found.keys() == mixed.keys()

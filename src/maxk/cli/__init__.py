@@ -11,7 +11,7 @@ from maxk.cli.allocate import Plan
 from maxk.cli.console import console
 from maxk.cli.data import Data
 from maxk.cli.evaluate import Compare, Evaluate, Foresee
-from maxk.cli.merge import Keep, Mix
+from maxk.cli.merge import Merge
 from maxk.cli.report import Report
 from maxk.cli.sample import Runs, Sample
 from maxk.cli.solve import Solve
@@ -20,8 +20,7 @@ from maxk.cli.verify import Doctor, Verify
 
 Command = (
     Annotated[Train, tyro.conf.subcommand("train")]
-    | Annotated[Keep, tyro.conf.subcommand("keep")]
-    | Annotated[Mix, tyro.conf.subcommand("mix")]
+    | Annotated[Merge, tyro.conf.subcommand("merge")]
     | Annotated[Sample, tyro.conf.subcommand("sample")]
     | Annotated[Evaluate, tyro.conf.subcommand("evaluate")]
     | Annotated[Compare, tyro.conf.subcommand("compare")]
