@@ -12,7 +12,7 @@ import pytest
 
 from maxk.report import Findings, gather
 from maxk.report.sections import about_run
-from maxk.report.words import card
+from maxk.report.text import card
 from tests.report.runs import sampled, trained
 
 BEFORE = {f"p{i}": [4, 0, 0, 0] for i in range(8)}
@@ -76,7 +76,7 @@ def test_the_card_says_when_runs_have_other_numbers_of_samples(runs, tmp_path):
 def test_hints_are_said_of_the_runs_that_had_them(tmp_path):
     hints = ["Be brief.", "Use no library."]
     both = [
-        sampled(tmp_path / name, rows, hints=hints)
+        sampled(tmp_path / name, rows, prompt_variants=hints)
         for name, rows in (("base", BEFORE), ("ours", AFTER))
     ]
     found = gather(both)

@@ -10,9 +10,9 @@ import pytest
 from maxk.report import Findings, gather, page
 from maxk.report.draw import inline, write_files
 from maxk.report.figures import all_figures
-from maxk.report.look import COLOURS, FAINT, INK, MUTED
 from maxk.report.pack import pack
 from maxk.report.sections import kept
+from maxk.report.theme import COLOURS, FAINT, INK, MUTED
 from maxk.store.run import Run
 from tests.report.runs import sampled, trained
 

@@ -98,10 +98,10 @@ def test_batch_size_workers_and_verifying_do_not_make_another_run(model, tmp_pat
 def test_hints_are_part_of_the_run_if_there_are_any(model, tmp_path):
     """A run of before there were hints goes on, and is not taken for one with them."""
     plain = maxk_sample(model, tmp_path / "plain", "--no-verify")
-    assert "hints" not in plain.config
-    hints = ["--hints", "Use no library.", ""]
+    assert "prompt_variants" not in plain.config
+    hints = ["--prompt-variants", "Use no library.", ""]
     run = maxk_sample(model, tmp_path / "run", "--no-verify", *hints)
-    assert run.config["hints"] == hints[1:]
+    assert run.config["prompt_variants"] == hints[1:]
     for one, two in zip(rows(plain), rows(run), strict=True):
         assert (one["logprob"] == two["logprob"]) == (one["sample"] == 1)  # the empty hint's
     with pytest.raises(RunError, match=r"hints: \['Use no library.', ''\] there, nothing asked"):

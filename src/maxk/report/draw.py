@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from maxk.report.look import FAINT, INK, MUTED, Figure
+from maxk.report.theme import FAINT, INK, MUTED, Figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn

@@ -9,7 +9,8 @@ import numpy as np
 from maxk.evaluate import Point
 from maxk.report.findings import Findings
 from maxk.report.gather import RunData
-from maxk.report.look import (
+from maxk.report.steps import STAGES, seconds, training
+from maxk.report.theme import (
     FAINT,
     MUTED,
     Figure,
@@ -20,7 +21,6 @@ from maxk.report.look import (
     legend_above,
     styles,
 )
-from maxk.report.steps import STAGES, seconds, training
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

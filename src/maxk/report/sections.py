@@ -10,8 +10,8 @@ from maxk.report.draw import inline
 from maxk.report.figures import all_figures
 from maxk.report.findings import Effect, Findings, Moved, signed
 from maxk.report.gather import Gathered, RunData
-from maxk.report.look import Figure, Numbers
 from maxk.report.pack import Packed
+from maxk.report.theme import Figure, Numbers
 
 _LISTED = 12  # lost problems in the table; the page's own table has them all
 

@@ -1,9 +1,9 @@
-"""Sampling with transformers, on the CPU or one GPU.
+"""Experimental. Continuous batching with transformers models, on the CPU or one GPU.
 
-A prompt is read once for all its samples, and where there are many they share what was read. Rows
-leave the batch as they end, and the next ones take their slots, so that no row waits for the
-longest and the batch stays full. Prompts are taken by length, longest first, so that rows side by
-side see about as many positions.
+A prompt is read once for all its samples; where there are many, they use one copy of its cache.
+Rows leave the batch when they end and the next ones take their slots, so that no row waits for the
+longest one. Prompts are sampled by length, longest first, so that rows in the batch have about as
+many positions.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicCache
 
 from maxk.records import Completion
-from maxk.sample.base import Request, Settings, prompt_ids, stream_of, text_of
+from maxk.sample.base import Request, Sampling, prompt_ids, stream_of, text_of
 from maxk.sample.models import load
 from maxk.sample.native.batch import Ended, Rows
 from maxk.sample.native.draw import draw
@@ -88,7 +88,7 @@ class TransformersSampler:
         if graphs and self.model.device.type != "cuda":
             raise ValueError(f"graphs=True needs a GPU; the model is on {self.model.device.type}")
 
-    def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
+    def sample(self, requests: Iterable[Request], settings: Sampling) -> Iterator[Completion]:
         """Every sample of every request, each as soon as it is done."""
         prompts = [self._prompt(request, settings) for request in requests if request.samples]
         prompts.sort(key=lambda prompt: len(prompt.ids), reverse=True)
@@ -133,7 +133,7 @@ class TransformersSampler:
     def rows_at_once(self, longest: int) -> int:
         return self.batch or fitting(self.model, longest, self.graphs)
 
-    def steps(self, size: int, longest: int, settings: Settings) -> Steps:
+    def steps(self, size: int, longest: int, settings: Sampling) -> Steps:
         """Recorded steps and their slots: those of the last time, if they can be used again."""
         weights = tuple(each.data_ptr() for each in self.model.parameters())
         key = (size, settings.temperature, settings.top_p, weights)
@@ -152,7 +152,7 @@ class TransformersSampler:
             )
         return kept[1]
 
-    def _prompt(self, request: Request, settings: Settings) -> _Prompt:
+    def _prompt(self, request: Request, settings: Sampling) -> _Prompt:
         ids = prompt_ids(self.tokenizer, request.prompt, settings.chat)
         positions = getattr(self.model.config, "max_position_embeddings", None) or len(ids) + 2**31
         limit = min(settings.max_tokens, positions - len(ids))
@@ -169,7 +169,7 @@ class _Batch:
     """The rows that are being sampled."""
 
     def __init__(
-        self, sampler: TransformersSampler, prompts: list[_Prompt], settings: Settings
+        self, sampler: TransformersSampler, prompts: list[_Prompt], settings: Sampling
     ) -> None:
         self.model, self.tokenizer, self.settings = sampler.model, sampler.tokenizer, settings
         self.device = sampler.model.device

@@ -8,8 +8,8 @@ import numpy as np
 from maxk.evaluate import Point
 from maxk.report.findings import Findings, signed
 from maxk.report.gather import RunData, printable
-from maxk.report.look import Figure
 from maxk.report.steps import series
+from maxk.report.theme import Figure
 
 if TYPE_CHECKING:
     from rich.console import Console
