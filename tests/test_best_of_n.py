@@ -97,15 +97,15 @@ class Prompted(Scripted):
         return super().sample(requests, settings)
 
 
-def test_samples_take_the_hints_in_turn_over_all_waves(verifier):
-    hints = ["Use no library.", "", "Mind the edge cases."]
+def test_samples_take_the_prompt_variants_in_turn_over_all_waves(verifier):
+    variants = ["Use no library.", "", "Mind the edge cases."]
     sampler = Prompted([HALF] * 20)
-    assert solve(problem(), sampler, 20, None, verifier, prompt_variants=hints).samples == 20
+    assert solve(problem(), sampler, 20, None, verifier, prompt_variants=variants).samples == 20
     ends = ["\nUse no library.", "", "\nMind the edge cases."]
     assert sampler.ends == {i: ends[i % 3] for i in range(20)}
 
 
-def test_the_command_passes_hints_on(tmp_path, monkeypatch, capsys):
+def test_the_command_passes_prompt_variants_on(tmp_path, monkeypatch, capsys):
     tests = [{"input": test.input, "output": test.output} for test in TESTS]
     row = {"id": "double", "statement": "Double it.", "tests": tests}
     file = tmp_path / "own.jsonl"

@@ -57,7 +57,7 @@ def test_fences_inside_an_example_do_not_end_its_block():
     assert "````\n```\nx\n```\n````" in text
 
 
-def test_a_hint_is_the_last_line_and_an_empty_one_leaves_the_prompt():
+def test_a_prompt_variant_is_the_last_line_and_an_empty_one_leaves_the_prompt():
     prompt = messages(Problem("a", "Do it.", ()))
     (message,) = with_variant(prompt, "Use no library.")
     assert message == {"role": "user", "content": prompt[0]["content"] + "\nUse no library."}

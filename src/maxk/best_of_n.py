@@ -126,7 +126,7 @@ def most_agreed(tried: list[_Tried]) -> tuple[_Tried, int]:
     top = max(each.verdict.fraction for each in tried)
     best = [each for each in tried if each.verdict.fraction == top]
     answer, _ = Counter(each.answer for each in best).most_common(1)[0]
-    alike = [each for each in best if each.answer == answer]
-    forms = [normalise(each.program) for each in alike]
+    same = [each for each in best if each.answer == answer]
+    forms = [normalise(each.program) for each in same]
     form, count = Counter(forms).most_common(1)[0]
-    return alike[forms.index(form)], count
+    return same[forms.index(form)], count

@@ -44,7 +44,7 @@ def sampled(
         "n": n,
         "data": {"name": "made up", "split": "test"},
         "settings": {"temperature": 1.0, "top_p": 1.0, "max_tokens": 256, "seed": 0} | settings,
-        **({"prompt_variants": list(hints)} if hints else {}),
+        **({"prompt_variants": list(variants)} if variants else {}),
     }
     run = Run.start(folder, "sample", config)
     known = problems or {name: problem(name) for name in passes}
@@ -114,11 +114,11 @@ def add_step(run: Run, step: int, n: int = 4) -> None:
             "max_at/1": sum(rewards) / len(rewards),
             "max_at/4": 1.0,
             "entropy": 0.5 - step / 100,
-            "drift/iteration_1/mean": 0.0,
-            "drift/iteration_2/mean": 0.1 * step,
-            "drift/iteration_2/max": 0.2 * step,
-            "groups/no_signal": 0.25,
-            "groups/saturated": 0.0,
+            "policy_lag/iteration_1/mean": 0.0,
+            "policy_lag/iteration_2/mean": 0.1 * step,
+            "policy_lag/iteration_2/max": 0.2 * step,
+            "groups/zero_variance": 0.25,
+            "groups/all_correct": 0.0,
             "seconds/sampling": 2.0,
             "seconds/verifying": 1.0,
             "seconds/pre-pass": 0.0,

@@ -11,7 +11,7 @@ from maxk.report import Findings, gather, page
 from maxk.report.draw import inline, write_files
 from maxk.report.figures import all_figures
 from maxk.report.pack import pack
-from maxk.report.sections import kept
+from maxk.report.sections import included
 from maxk.report.theme import COLOURS, FAINT, INK, MUTED
 from maxk.store.run import Run
 from tests.report.runs import sampled, trained
@@ -84,7 +84,13 @@ def test_every_figure_is_there_with_its_numbers(html):
     titles = re.findall(r"<figure>\s*<h3>(.*?)</h3>", html)
     assert titles == [
         *("pass@k", "max@k", "Where problems moved, ours", "Entropy of completions"),
-        *("Reward", "max@k of the training groups", "Entropy", "Drift", "Dead groups"),
+        *(
+            "Reward",
+            "max@k of the training groups",
+            "Entropy",
+            "Policy lag",
+            "Groups that change nothing",
+        ),
         *("max@k by tokens", "Time of training"),
     ]
     assert html.count('role="img"') == len(titles)
@@ -114,17 +120,19 @@ def test_thin_runs_make_a_page_too(tmp_path, passes):
 
 def test_metrics_that_are_no_numbers_are_left_out(tmp_path):
     folder = trained(tmp_path / "t", steps=2)
-    Run.open(folder).log({"step": 3, "reward": float("nan"), "entropy": None, "drift/odd": "x"})
+    Run.open(folder).log(
+        {"step": 3, "reward": float("nan"), "entropy": None, "policy_lag/odd": "x"}
+    )
     html = page(Findings(gather([folder])))
     assert "nan" not in html.lower().split("application/json")[0].split("<main>")[1]
 
 
 def test_what_is_left_out_is_said(runs):
     data = gather([runs["base"]])
-    small = kept(pack(data, budget=0, most=1))
+    small = included(pack(data, budget=0, most=1))
     assert "All 8 verdicts are in this page, and the programs of 2 samples: up to 1 " in small
     assert "The other 6 programs are left out; --samples all keeps them." in small
-    assert kept(pack(data, 10**9)) == "All 8 samples are in this page, 8 different ones."
+    assert included(pack(data, 10**9)) == "All 8 samples are in this page, 8 different ones."
 
 
 def test_every_colour_of_a_figure_is_recoloured_by_the_style_sheet():

@@ -135,37 +135,37 @@ class Prompted(Fixed):
             yield dataclasses.replace(one, text=asked[one.problem, one.sample]["content"])
 
 
-HINTS = ["Use no library.", "", "Mind the edge cases."]
+VARIANTS = ["Use no library.", "", "Mind the edge cases."]
 
 
-def hint_of(row: dict) -> str:
+def variant_of(row: dict) -> str:
     """What the prompt of a completion ends with, after that of its problem."""
     (problem,) = [each for each in problems() if each.id == row["problem"]]
     return row["completion"].removeprefix(messages(problem)[0]["content"]).removeprefix("\n")
 
 
-def test_each_sample_has_its_hint_by_its_number(tmp_path):
+def test_each_sample_has_its_prompt_variant_by_its_number(tmp_path):
     run = start(tmp_path / "run")
-    sample(problems(), Prompted(), run, 8, SETTINGS, prompt_variants=HINTS)
+    sample(problems(), Prompted(), run, 8, SETTINGS, prompt_variants=VARIANTS)
     found = rows(run)
-    assert [hint_of(row) for row in found] == [HINTS[row["sample"] % 3] for row in found]
+    assert [variant_of(row) for row in found] == [VARIANTS[row["sample"] % 3] for row in found]
     assert len(found) == 40
     plain = start(tmp_path / "plain")
     sample(problems(), Prompted(), plain, 8, SETTINGS)
-    assert {hint_of(row) for row in rows(plain)} == {""}
+    assert {variant_of(row) for row in rows(plain)} == {""}
 
 
-def test_a_stopped_run_goes_on_with_the_same_hints(tmp_path):
+def test_a_stopped_run_goes_on_with_the_same_prompt_variants(tmp_path):
     run, whole = start(tmp_path / "run"), start(tmp_path / "whole")
-    for stop_after in (19, 4, None):  # in the middle of a problem and of a hint
+    for stop_after in (19, 4, None):  # in the middle of a problem and of a variant
         sampler = Prompted(stop_after=stop_after)
         with contextlib.suppress(KeyboardInterrupt):
-            sample(problems(), sampler, run, 8, SETTINGS, prompt_variants=HINTS, part_rows=7)
-    sample(problems(), Prompted(), whole, 8, SETTINGS, prompt_variants=HINTS)
+            sample(problems(), sampler, run, 8, SETTINGS, prompt_variants=VARIANTS, part_rows=7)
+    sample(problems(), Prompted(), whole, 8, SETTINGS, prompt_variants=VARIANTS)
     assert rows(run) == rows(whole)
-    # More samples later: the numbers go on, and so do the hints.
-    sample(problems(), Prompted(), run, 11, SETTINGS, prompt_variants=HINTS)
-    assert [hint_of(row) for row in rows(run)] == [HINTS[i % 3] for i in range(11)] * 5
+    # More samples later: the numbers go on, and so do the variants.
+    sample(problems(), Prompted(), run, 11, SETTINGS, prompt_variants=VARIANTS)
+    assert [variant_of(row) for row in rows(run)] == [VARIANTS[i % 3] for i in range(11)] * 5
 
 
 def test_an_interrupt_at_any_moment_loses_and_doubles_nothing(tmp_path, monkeypatch):

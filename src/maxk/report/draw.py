@@ -1,4 +1,4 @@
-"""Figures as files, and as SVG that a page with a strict policy can hold."""
+"""Draw figures: as files, and as inline SVG for a page with a strict content policy."""
 
 import io
 import xml.etree.ElementTree as ET

@@ -71,7 +71,7 @@ def page(
             for i, run in enumerate(gathered.runs)
         ],
         sections=sections,
-        kept=parts.kept(packed),
+        included=parts.included(packed),
         about=parts.settings(gathered.runs),
         made=parts.made(gathered),
         data=json_in_html(data),
