@@ -44,7 +44,7 @@ def sampled(
         "n": n,
         "data": {"name": "made up", "split": "test"},
         "settings": {"temperature": 1.0, "top_p": 1.0, "max_tokens": 256, "seed": 0} | settings,
-        **({"prompt_variants": list(variants)} if variants else {}),
+        **({"prompt_variants": list(prompt_variants)} if prompt_variants else {}),
     }
     run = Run.start(folder, "sample", config)
     known = problems or {name: problem(name) for name in passes}
