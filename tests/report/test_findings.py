@@ -9,7 +9,8 @@ import pytest
 
 from maxk.evaluate import scores
 from maxk.report import Findings, gather
-from maxk.report.findings import crossing, training_parts
+from maxk.report.changes import crossing
+from maxk.report.progress import training_parts
 from tests.report.runs import sampled, trained
 
 BEFORE = {f"p{i}": [4 * (j == i % 8) for j in range(8)] for i in range(12)}  # one of eight passes

@@ -22,7 +22,7 @@ class Merge:
     tuned from the same base model.
     """
 
-    models: Annotated[tuple[str, ...], tyro.conf.Positional]
+    models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")]
     """folders of `maxk train` runs or of models; BASE may also be `pocket` or a name on the hub"""
     out: Path
     """new folder for the merged model; tokenizer and settings come from TUNED or A"""

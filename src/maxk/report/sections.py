@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
+from maxk.report.changes import Effect, Moved
 from maxk.report.draw import inline
 from maxk.report.figures import all_figures
-from maxk.report.findings import Effect, Findings, Moved, signed
+from maxk.report.findings import Findings
 from maxk.report.gather import Gathered, RunData
 from maxk.report.pack import Packed
+from maxk.report.sentences import signed
 from maxk.report.theme import Figure, Numbers
 
 _LISTED = 12  # lost problems in the table; the page's own table has them all

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maxk.evaluate import Point
-from maxk.report.findings import Findings, signed
+from maxk.report.findings import Findings
 from maxk.report.gather import RunData, printable
+from maxk.report.sentences import signed
 from maxk.report.steps import series
 from maxk.report.theme import Figure
 
