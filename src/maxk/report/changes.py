@@ -1,6 +1,6 @@
-"""What changed from one run to another: every k, where the curves cross, each problem.
+"""Changes against the base model: every k, where the curves cross, each problem.
 
-Every figure is after minus before on the same problems, with the interval of
+Every difference is the other run minus the base model on the same problems, with the interval of
 `maxk.evaluate.compare`.
 """
 
@@ -23,11 +23,11 @@ _DENSE = 64  # values of k between 1 and n at which two curves are compared
 
 @dataclass(frozen=True)
 class Change:
-    """max@k or pass@k after minus before at one k, with its 95 % interval."""
+    """max@k or pass@k of another run minus the base model at one k, with its 95 % interval."""
 
     k: int
-    before: float
-    after: float
+    base: float
+    other: float
     value: float
     low: float
     high: float
@@ -56,10 +56,10 @@ class Crossing:
 
 @dataclass(frozen=True)
 class Effect:
-    """One run against the first: every k, and where the curves cross."""
+    """One run against the base model: every k, and where the curves cross."""
 
-    before: str
-    after: str
+    base: str
+    other: str
     problems: int
     changes: tuple[Change, ...]
     crossing: Crossing | None
@@ -70,18 +70,18 @@ Move = Literal["lost", "gained", "solved", "never"]
 
 @dataclass(frozen=True)
 class Moved:
-    """One problem before and after. chance: of so few successes after, had nothing changed."""
+    """One problem with two runs. chance: of so few successes in one of them by chance alone."""
 
     problem: str
-    before: float
-    after: float
+    base: float
+    other: float
     move: Move
     chance: float
 
 
-def effect(before: Stored, after: Stored) -> Effect:
-    """What changed from one run to another, at every k."""
-    rewards = {before.name: before.rewards, after.name: after.rewards}
+def effect(base: Stored, other: Stored) -> Effect:
+    """The change from the base model to another run, at every k."""
+    rewards = {base.name: base.rewards, other.name: other.rewards}
     found = compare(rewards, metric="max", correction="none")
     means = {
         name: [cell.value for cell in cells]
@@ -90,8 +90,8 @@ def effect(before: Stored, after: Stored) -> Effect:
     changes = tuple(
         Change(
             k=pair.k,
-            before=means[before.name][i],
-            after=means[after.name][i],
+            base=means[base.name][i],
+            other=means[other.name][i],
             value=-pair.difference.value,  # a pair is first minus second
             low=-pair.difference.high,
             high=-pair.difference.low,
@@ -100,26 +100,26 @@ def effect(before: Stored, after: Stored) -> Effect:
         for i, pair in enumerate(found.pairs)
     )
     return Effect(
-        before=before.name,
-        after=after.name,
-        problems=len(before.rewards),
+        base=base.name,
+        other=other.name,
+        problems=len(base.rewards),
         changes=changes,
-        crossing=crossing(before.rows, [after.rewards[problem] for problem in before.rewards]),
+        crossing=crossing(base.rows, [other.rewards[problem] for problem in base.rewards]),
     )
 
 
-def crossing(before: Sequence[np.ndarray], after: Sequence[np.ndarray]) -> Crossing | None:
-    """Where the sign of after minus before changes for the last time, if it ever does.
+def crossing(base: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> Crossing | None:
+    """Where the sign of other minus base changes for the last time, if it ever does.
 
-    Between two values of k the curves are taken as straight on a log scale. With success always
-    before and a half of the time after, nothing crosses:
+    Between two values of k the curves are straight on a log scale. A base model that always passes
+    and another run that passes half of the time have no crossing:
 
     >>> crossing([np.ones(4)] * 5, [np.array([0.0, 1.0, 0.0, 1.0])] * 5) is None
     True
     """
-    n = min(len(row) for row in [*before, *after])
+    n = min(len(row) for row in [*base, *other])
     ks = sorted({round(float(k)) for k in np.geomspace(1, n, _DENSE)})
-    gap_PK = scores(after, ks) - scores(before, ks)
+    gap_PK = scores(other, ks) - scores(base, ks)
     gap_K = gap_PK.mean(0)
     found = _crossings(gap_K[None], np.array(ks))[0]
     if np.isnan(found):
@@ -145,31 +145,31 @@ def _crossings(gap_RK: np.ndarray, ks: np.ndarray) -> np.ndarray:
         ends = np.flatnonzero(signs_K)
         if not len(ends):
             continue
-        before = np.flatnonzero(signs_K == -signs_K[ends[-1]])
-        if len(before):
-            last = before[-1]
-            after = ends[ends > last][0]
-            share = gap_K[last] / (gap_K[last] - gap_K[after])
-            out[r] = np.exp(np.log(ks[last]) * (1 - share) + np.log(ks[after]) * share)
+        earlier = np.flatnonzero(signs_K == -signs_K[ends[-1]])
+        if len(earlier):
+            last = earlier[-1]
+            later = ends[ends > last][0]
+            share = gap_K[last] / (gap_K[last] - gap_K[later])
+            out[r] = np.exp(np.log(ks[last]) * (1 - share) + np.log(ks[later]) * share)
     return out
 
 
-def moved(problem: str, before: RunData, after: RunData) -> Moved:
-    """What became of a problem. The chance is Fisher's exact test, one-sided."""
-    n, m = len(before.samples[problem]), len(after.samples[problem])
-    a = sum(sample.passed for sample in before.samples[problem])
-    b = sum(sample.passed for sample in after.samples[problem])
+def moved(problem: str, base: RunData, other: RunData) -> Moved:
+    """How a problem moved from base to other. The chance is Fisher's exact test, one-sided."""
+    n, m = len(base.samples[problem]), len(other.samples[problem])
+    a = sum(sample.passed for sample in base.samples[problem])
+    b = sum(sample.passed for sample in other.samples[problem])
     move: Move = "solved" if a and b else "lost" if a else "gained" if b else "never"
     fewer = (a, n, b, m) if a / n >= b / m else (b, m, a, n)
     return Moved(problem, a / n, b / m, move, _chance(*fewer))
 
 
 def _chance(many: int, n: int, few: int, m: int) -> float:
-    """P(at most `few` of all successes fall to the m samples), if they fall anywhere alike.
+    """P(at most `few` of all successes fall to the m samples), if all places are equally likely.
 
     >>> round(_chance(many=3, n=10, few=0, m=10), 4)  # C(10, 3) / C(20, 3)
     0.1053
     """
     total = many + few
-    ways = sum(comb(m, i) * comb(n, total - i) for i in range(max(0, total - n), few + 1))
-    return ways / comb(n + m, total)
+    cases = sum(comb(m, i) * comb(n, total - i) for i in range(max(0, total - n), few + 1))
+    return cases / comb(n + m, total)

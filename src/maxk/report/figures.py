@@ -39,7 +39,7 @@ def all_figures(found: Findings) -> dict[str, list[Figure]]:
     sections: dict[str, list[Figure]] = {}
     if found.gathered.sampled:
         sections["curves"] = [curves(found, look, "pass"), curves(found, look, "max")]
-        sections["moves"] = [moves(found, each.after, look) for each in found.effects]
+        sections["moves"] = [moves(found, each.other, look) for each in found.effects]
         entropies = [
             run for run in found.gathered.sampled if run.stored and len(run.stored.entropies)
         ]
@@ -93,10 +93,10 @@ def curves(found: Findings, look: dict[str, Style], metric: str) -> Figure:
     )
 
 
-def moves(found: Findings, after: str, look: dict[str, Style]) -> Figure:
+def moves(found: Findings, other: str, look: dict[str, Style]) -> Figure:
     """Share of passing samples of every problem, base model against another run, on log scales."""
     base = found.gathered.sampled[0].name
-    moved = found.moves(after)
+    moved = found.moves(other)
     n = min(len(samples) for run in found.gathered.sampled for samples in run.samples.values())
     zero = 0.4 / n
 
@@ -106,7 +106,7 @@ def moves(found: Findings, after: str, look: dict[str, Style]) -> Figure:
         axes.plot([zero, 1], [zero, 1], color=FAINT, linewidth=0.8, zorder=0)
         for kind, (colour, marker, label, _) in _MOVES.items():
             places = Counter(
-                (max(each.before, zero), max(each.after, zero)) for each in by_kind[kind]
+                (max(each.base, zero), max(each.other, zero)) for each in by_kind[kind]
             )
             for size in sorted({_size(count) for count in places.values()}):
                 chosen = [place for place, count in places.items() if _size(count) == size]
@@ -117,7 +117,7 @@ def moves(found: Findings, after: str, look: dict[str, Style]) -> Figure:
         for side in ("x", "y"):
             _log_ticks_with_zero(axes, side, zero, n)
         axes.set_xlabel(f"success with {look[base].label}")
-        axes.set_ylabel(f"success with {look[after].label}")
+        axes.set_ylabel(f"success with {look[other].label}")
         legend_above(axes)
 
     rows = tuple(
@@ -125,8 +125,8 @@ def moves(found: Findings, after: str, look: dict[str, Style]) -> Figure:
         for kind, (_, _, _, text) in _MOVES.items()
     )
     return Figure(
-        f"moves-{_file_name(after)}",
-        f"Where problems moved, {after}",
+        f"moves-{_file_name(other)}",
+        f"Where problems moved, {other}",
         f"Share of {n} samples that pass, on log scales. Below the diagonal a problem became "
         "harder than for the base; at 0 it is never solved. A larger mark is several problems.",
         draw,

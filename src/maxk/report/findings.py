@@ -1,4 +1,4 @@
-"""What the data say, as numbers and as sentences: the top of the report."""
+"""The findings of the report, as numbers and as sentences."""
 
 from functools import cached_property
 
@@ -25,15 +25,15 @@ class Findings:
 
     @cached_property
     def effects(self) -> list[Effect]:
-        """Every later run against the first."""
+        """Every later run against the first, the base model."""
         stored = [run.stored for run in self.gathered.sampled if run.stored is not None]
         return [effect(stored[0], other) for other in stored[1:]]
 
-    def moves(self, after: str) -> list[Moved]:
-        """Where each problem went between the first run and this one."""
+    def moves(self, other: str) -> list[Moved]:
+        """How each problem moved from the base model to another run."""
         first = self.gathered.sampled[0]
-        (other,) = [run for run in self.gathered.sampled if run.name == after]
-        return [moved(problem, first, other) for problem in first.samples]
+        (compared,) = [run for run in self.gathered.sampled if run.name == other]
+        return [moved(problem, first, compared) for problem in first.samples]
 
     @cached_property
     def headline(self) -> list[str]:

@@ -58,7 +58,7 @@ def tiles(found: Findings) -> list[dict[str, str]]:
     each = found.effects[0]
     out = [
         {
-            "name": f"max@{change.k}, {each.after} minus {each.before}",
+            "name": f"max@{change.k}, {each.other} minus {each.base}",
             "value": signed(change.value),
             "detail": f"{signed(change.low)} to {signed(change.high)}, 95 % interval",
         }
@@ -71,7 +71,7 @@ def tiles(found: Findings) -> list[dict[str, str]]:
         where = f"k = {at.k:.0f}" + (", not for the first time" if at.back else "")
         detail = f"{at.low:.0f} to {at.high:.0f}; in {at.share:.0%} of resamples"
     out.append({"name": "Curves cross", "value": where, "detail": detail})
-    moves = found.moves(each.after)
+    moves = found.moves(each.other)
     lost, gained = (sum(m.move == move for m in moves) for move in ("lost", "gained"))
     detail = f"of {len(moves)} problems, in {each.changes[-1].k} samples"
     out.append({"name": "Lost / gained", "value": f"{lost} / {gained}", "detail": detail})
@@ -140,14 +140,14 @@ def _where(found: Findings, figures: list[Shown]) -> Section:
     text, tables = [], []
     place = {task: i for i, task in enumerate(found.gathered.tasks)}
     for each in found.effects:
-        moves = found.moves(each.after)
+        moves = found.moves(each.other)
         lost = sorted((m for m in moves if m.move == "lost"), key=lambda m: m.chance)
         sure = sum(m.chance < 0.05 for m in lost)
         gained = sum(m.move == "gained" for m in moves)
         text.append(
-            f"{each.after} no longer reaches {_problems(len(lost))} that {each.before} solved, "
+            f"{each.other} no longer reaches {_problems(len(lost))} that {each.base} solved, "
             f"{sure} of them beyond chance (Fisher's exact test, p < 0.05), and reaches {gained} "
-            f"that {each.before} never solved."
+            f"that {each.base} never solved."
         )
         if lost:
             tables.append(_lost(each, lost, place))
@@ -164,12 +164,12 @@ def _problems(number: int) -> str:
 
 def _lost(each: Effect, lost: Sequence[Moved], place: dict[str, int]) -> Shown:
     rows = tuple(
-        (m.problem, f"{m.before:.3f}", f"{m.after:.3f}", f"{m.chance:.3f}") for m in lost[:_LISTED]
+        (m.problem, f"{m.base:.3f}", f"{m.other:.3f}", f"{m.chance:.3f}") for m in lost[:_LISTED]
     )
     more = f", the {len(rows)} surest of {len(lost)}" if len(lost) > len(rows) else ""
     return Shown(
-        f"No longer reached by {each.after}{more}",
-        Numbers(("problem", each.before, each.after, "chance if nothing changed"), rows),
+        f"No longer reached by {each.other}{more}",
+        Numbers(("problem", each.base, each.other, "chance if nothing changed"), rows),
         links=tuple(f"#/{place[m.problem]}/0" for m in lost[:_LISTED]),
     )
 
@@ -194,7 +194,7 @@ def _by_difficulty(found: Findings) -> Numbers:
 def _changes(effects: Sequence[Effect]) -> Numbers:
     rows = [
         (
-            *(str(change.k), each.after, f"{change.before:.3f}", f"{change.after:.3f}"),
+            *(str(change.k), each.other, f"{change.base:.3f}", f"{change.other:.3f}"),
             f"{signed(change.value)} ({signed(change.low)} to {signed(change.high)})",
             f"{change.p:.2g}",
         )

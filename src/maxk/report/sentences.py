@@ -9,7 +9,7 @@ from maxk.report.progress import Part, group_size, training_parts
 def comparison(found: Effect) -> str:
     """The answer in two sentences."""
     one, large = found.changes[0], found.changes[-1]
-    first = f"Against {found.before}, {found.after} {_verb(one)} on {found.problems} problems."
+    first = f"Against {found.base}, {found.other} {_verb(one)} on {found.problems} problems."
     if len(found.changes) == 1:
         return first
     name = f"max@{large.k}"
@@ -20,7 +20,7 @@ def comparison(found: Effect) -> str:
     else:
         second = (
             f"With the best of {large.k} samples no clear difference is left: {name} goes from "
-            f"{large.before:.3f} to {large.after:.3f} ({_signed(large)})"
+            f"{large.base:.3f} to {large.other:.3f} ({_signed(large)})"
         )
     return f"{first} {second}{_crossing_clause(found)}."
 
@@ -31,18 +31,18 @@ def _verb(change: Change) -> str:
         verb = "raises" if change.direction > 0 else "lowers"
         return (
             f"{verb} {name} by {abs(change.value):.3f} (95 % interval {_interval(change)}), "
-            f"from {change.before:.3f} to {change.after:.3f},"
+            f"from {change.base:.3f} to {change.other:.3f},"
         )
     return (
-        f"leaves {name} about where it was, {change.before:.3f} before and {change.after:.3f} "
-        f"after ({_signed(change)}),"
+        f"leaves {name} about unchanged, from {change.base:.3f} to {change.other:.3f} "
+        f"({_signed(change)}),"
     )
 
 
 def _amount(change: Change, name: str) -> str:
     return (
-        f"{abs(change.value):.3f} ({_interval(change)}), {name} going from {change.before:.3f} "
-        f"to {change.after:.3f}"
+        f"{abs(change.value):.3f} ({_interval(change)}), {name} going from {change.base:.3f} "
+        f"to {change.other:.3f}"
     )
 
 
@@ -69,7 +69,7 @@ def _crossing_clause(found: Effect) -> str:
     at, one, large = found.crossing, found.changes[0], found.changes[-1]
     if at is None:
         return "; the curves do not cross" if one.value * large.value > 0 else ""
-    better = found.before if large.value < 0 else found.after
+    better = found.base if large.value < 0 else found.other
     often = "cross and cross back, the last time" if at.back else "cross"
     text = f"; the curves {often} at k = {at.k:.0f} ({at.low:.0f} to {at.high:.0f})"
     if large.direction:

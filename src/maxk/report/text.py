@@ -45,7 +45,7 @@ def show(found: Findings, console: "Console") -> None:
         for name in found.evaluations:
             table.add_column(Text(f"max@k {name}"), justify="right")
         for each in found.effects:
-            table.add_column(Text(f"{each.after} minus {each.before}"), justify="right")
+            table.add_column(Text(f"{each.other} minus {each.base}"), justify="right")
         curves = [run.max for run in found.evaluations.values()]
         for k in _common_ks(found):
             cells = [_with_interval(curve.at(k)) for curve in curves]
