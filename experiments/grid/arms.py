@@ -94,12 +94,20 @@ def sample_ways(site: Site, cell: str, given: argparse.Namespace) -> None:
 
 
 def between(trained: Path, base: Path, share: float) -> "Iterator[tuple[str, torch.Tensor]]":
-    """The weights on the way back to the base model, as `maxk.merge.mix` writes them."""
-    from maxk.merge import moved, weights_of
+    """The weights on the way back to the base model, as `maxk.merge.interpolate` writes them."""
+    import torch
+    from safetensors.torch import load_file
 
-    others = [(base, weights_of(base), share)]
-    for name, source in weights_of(trained).items():
-        yield name, moved(name, source.get_tensor(name), others)
+    own, starts = {}, {}
+    for model, weights in ((trained, own), (base, starts)):
+        for file in model.glob("*.safetensors"):
+            weights |= load_file(file)
+    for name, weight in own.items():
+        if weight.is_floating_point():
+            start = starts[name].float()
+            yield name, torch.lerp(weight.float(), start, share).to(weight.dtype)
+        else:
+            yield name, weight
 
 
 def sample_way(

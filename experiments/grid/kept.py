@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from maxk.config import TrainConfig
-from maxk.merge import folder_of, mix
+from maxk.merge import folder_of, soup
 from maxk.pocket import resolve
 from maxk.store.run import MODEL, Run
 
@@ -37,7 +37,8 @@ def make(config: TrainConfig, others: Sequence[TrainConfig]) -> None:
     shares = [(other.run.out / MODEL, (1 - share) / len(others)) for other in others]
     if share:
         shares.append((folder_of(resolve(config.model.name)), share))
-    mix(shares, run.folder / MODEL)
+    models, weights = zip(*shares, strict=True)
+    soup(models, run.folder / MODEL, weights)
 
 
 def settings_of(config: TrainConfig, later: int = 0) -> dict[str, Any]:

@@ -74,8 +74,8 @@ def test_it_says_how_many_of_each_way_come_first_and_what_they_are_worth(runs, t
         "cross-validated",
         *(f"{value:.3f}" for value in elsewhere),
     ]
-    assert "allocation: measured on the problems that it was chosen on" in done.stdout
-    assert "allocation, cross-validated: each fold measured with the" in done.stdout
+    assert "'allocation' is measured on the problems that it was chosen on" in done.stdout
+    assert "'allocation, cross-validated' measures each fold with the" in done.stdout
     assert "p =" not in done.stdout
     assert order.count(2) == 6
     assert order.count(0) < 16

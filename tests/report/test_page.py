@@ -101,8 +101,8 @@ def test_every_figure_is_there_with_its_numbers(html):
 
 def test_what_a_run_does_not_have_is_said(runs):
     alone = page(Findings(gather([runs["blind"]])))
-    assert "No entropies are stored: the back end of these runs does not give them." in alone
-    assert "There is one run; a second one shows here which problems moved." in alone
+    assert "No entropies are stored: the back end of these runs does not return them." in alone
+    assert "There is one run; add a second one to see which problems moved." in alone
     pair = page(Findings(gather([runs["base"], runs["ours"]])))
     assert "No training run is among these" in pair
     training = page(Findings(gather([runs["train"]])))

@@ -69,10 +69,10 @@ class Allocate:
             if seen:
                 lines += [f"the allocation was chosen on {seen} of these problems"]
         else:
-            lines = [f"{CHOSEN}: measured on the problems that it was chosen on"]
+            lines = [f"{CHOSEN!r} is measured on the problems that it was chosen on"]
             if VALIDATED in found:
-                lines += [f"{VALIDATED}: each fold measured with the allocation of the other folds"]
-            lines += ["--on measures it on other problems"]
+                lines += [f"{VALIDATED!r} measures each fold with the allocation of the others"]
+            lines += ["--on measures the allocation on other problems"]
         used_up = [name for name in chosen if names.count(name) == fewest(chosen[name].rows)]
         if used_up:
             lines += [f"all samples of {', '.join(used_up)} are used; sample more to allocate more"]

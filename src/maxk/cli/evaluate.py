@@ -155,6 +155,8 @@ class Compare:
         """The runs by data set and method."""
         from maxk.evaluate.read import read_run, refuse_other_settings
 
+        if not self.runs:
+            raise ValueError("no runs are given; name folders of `maxk sample`")
         groups: dict[str, dict[str, Stored]] = {}
         for given in self.runs:
             name, equals, folder = given.rpartition("=")
@@ -275,7 +277,5 @@ class Forecast:
                 str(point.k), f"{point.value:.3f}", interval, f"{point.value - here:+.3f}"
             )
         console.print(table)
-        console.print(
-            "beyond about 10 n do not rely on it: no sample tells how hard unsolved problems are"
-        )
+        console.print("beyond about 10 n this is a guess: no sample shows unsolved problems solved")
         return 0
