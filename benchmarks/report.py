@@ -99,7 +99,7 @@ def write_run(folder: Path, seed: int, lift: float) -> None:
         for sample in range(N):
             unlike = chance.random() < 0.7
             text = rewritten(problem.reference or "", chance) if unlike else chance.choice(common)
-            fates = [_fate(chance, rate) for _ in range(TESTS)]
+            results = [_fate(chance, rate) for _ in range(TESTS)]
             completions.append(
                 {
                     "problem": problem.id,
@@ -111,7 +111,7 @@ def write_run(folder: Path, seed: int, lift: float) -> None:
                 }
             )
             program = program_for(problem, completions[-1]["completion"])
-            verdicts.append(Graded(program, Verdict(tuple(fates), "A")))
+            verdicts.append(Graded(program, Verdict(tuple(results), "A")))
     for part, start in enumerate(range(0, len(completions), PART)):
         some = slice(start, start + PART)
         run.write(

@@ -19,7 +19,7 @@ from maxk.cli.data import named_values
 from maxk.cli.sample import Sample
 from maxk.data import load
 from maxk.records import Problem
-from maxk.sample import Progress, Sampler, Settings, sample
+from maxk.sample import Progress, Sampler, Sampling, sample
 from maxk.store.run import Run, environment
 from maxk.verify import Limits, VerifierSettings
 
@@ -30,8 +30,8 @@ def measure(
     problems: list[Problem],
     sampler: Sampler,
     n: int,
-    settings: Settings,
-    judging: VerifierSettings | None,
+    settings: Sampling,
+    grading: VerifierSettings | None,
 ) -> dict[str, Any]:
     """Sample and judge into a folder that is not kept."""
     found: dict[str, Any] = {}
@@ -43,7 +43,7 @@ def measure(
 
     with tempfile.TemporaryDirectory() as folder:
         run = Run.start(Path(folder) / "run", "sample", {"n": n})
-        state = sample(problems, sampler, run, n, settings, grading=judging, progress=seen)
+        state = sample(problems, sampler, run, n, settings, grading=grading, progress=seen)
     seconds = time.monotonic() - begun
     return {
         "completions": state.new,
@@ -58,7 +58,9 @@ def measure(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="tokens a second on a GPU, judged meanwhile")
+    parser = argparse.ArgumentParser(
+        description="tokens a second on a GPU, with streaming verification"
+    )
     parser.add_argument("--model", required=True)
     parser.add_argument("--source", type=Path, help="mbpp.jsonl; default: the hub")
     parser.add_argument("--backend", choices=("vllm", "transformers"), default="vllm")
@@ -77,7 +79,7 @@ def main() -> None:
     command = Sample(given.model, "mbpp", Path(), processes=given.processes)
     sampler = command.sampler(options, given.backend)
     started = time.monotonic() - begun
-    settings = Settings(max_tokens=given.tokens)
+    settings = Sampling(max_tokens=given.tokens)
     measure(problems[:WARM_UP], sampler, given.n, settings, None)
     machine = environment()
     print(f"{', '.join(machine['gpus']) or 'no GPU'}; started in {started:.0f} s", flush=True)

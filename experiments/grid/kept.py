@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from maxk.config import TrainConfig
-from maxk.merge import folder_of, mix
+from maxk.merge import folder_of, soup
 from maxk.pocket import resolve
 from maxk.store.run import MODEL, Run
 
@@ -32,10 +32,11 @@ def make(config: TrainConfig, others: Sequence[TrainConfig], base_share: float =
     seen = [(other.run.out / "environment.jsonl").read_text() for other in others]
     (run.folder / "environment.jsonl").write_text("".join(seen))
     each = (1 - base_share) / len(others)
-    shares = [(other.run.out / MODEL, each) for other in others]
+    models, weights = [other.run.out / MODEL for other in others], [each] * len(others)
     if base_share:
-        shares.append((folder_of(resolve(config.model.name)), base_share))
-    mix(shares, run.folder / MODEL)
+        models.append(folder_of(resolve(config.model.name)))
+        weights.append(base_share)
+    soup(models, run.folder / MODEL, weights)
 
 
 def settings_of(config: TrainConfig, later: int = 0) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from maxk.estimators import FACTS, METHODS
 def own_registry() -> Iterator[None]:
     methods, facts = METHODS.copy(), FACTS.copy()
     yield
-    for registry, before in ((METHODS, methods), (FACTS, facts)):
-        registry.clear()
-        registry.update(before)
+    METHODS.clear()
+    METHODS.update(methods)
+    FACTS.clear()
+    FACTS.update(facts)

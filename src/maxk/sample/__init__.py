@@ -1,22 +1,22 @@
-"""Prompts in, completions in a run's folder out.
+"""Sample completions of problems into a run's folder.
 
     sampler = make("Qwen/Qwen2.5-Coder-0.5B-Instruct")
     run = Run.start("runs/mbpp", "sample", config)
-    sample(load("mbpp", "test"), sampler, run, 256, Settings(), grading=VerifierSettings())
+    sample(load("mbpp", "test"), sampler, run, 256, Sampling(), grading=VerifierSettings())
 
-Importing this does not import torch; making a back end does.
+Importing this imports neither torch nor pyarrow: what needs them is loaded when it is first used.
 """
 
 import importlib.util
-from typing import Any, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
 
-from maxk.grade.parallel import grade_run
 from maxk.records import Completion
-from maxk.sample.base import Request, Sampler, Settings
-from maxk.sample.run import Progress, sample
-from maxk.sample.shards import merge, share
-from maxk.store.tables import problems_of
-from maxk.verify import VerifierSettings
+from maxk.sample.base import Request, Sampler, Sampling
+
+if TYPE_CHECKING:
+    from maxk.sample.run import Progress, sample
+    from maxk.sample.shards import join, shard_of
 
 __all__ = [
     "Backend",
@@ -24,22 +24,32 @@ __all__ = [
     "Progress",
     "Request",
     "Sampler",
-    "Settings",
-    "VerifierSettings",
+    "Sampling",
     "choose",
-    "grade_run",
+    "join",
     "make",
-    "merge",
-    "problems_of",
     "sample",
-    "share",
+    "shard_of",
 ]
 
 Backend = Literal["auto", "vllm", "transformers", "openai"]
 
+_MODULES = {
+    "Progress": "maxk.sample.run",
+    "join": "maxk.sample.shards",
+    "sample": "maxk.sample.run",
+    "shard_of": "maxk.sample.shards",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 def choose(backend: Backend = "auto", base_url: str | None = None) -> Backend:
-    """The back end that "auto" means here: a server if its address is given, then vLLM."""
+    """The back end that "auto" stands for: a server if its address is given, then vLLM."""
     if base_url is not None and backend not in ("auto", "openai"):
         raise ValueError(f"base_url={base_url!r} goes with backend='openai', not {backend!r}")
     if backend == "openai" and base_url is None:
@@ -74,7 +84,7 @@ def make(
 
         return VllmSampler(model, **options)
     if importlib.util.find_spec("transformers") is None:
-        raise ImportError("the back end transformers needs: pip install 'maxk[train]'")
+        raise ImportError("backend='transformers' needs: pip install 'maxk[train]'")
     from maxk.sample.native.engine import TransformersSampler
 
     return TransformersSampler(model, **options)
