@@ -1,0 +1,168 @@
+"""Whatever README and the pages of docs/ name exists: links, commands, settings' homes, files.
+
+The archive is a log in older words, so there only the links are followed.
+"""
+
+import importlib
+import re
+import typing
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maxk.cli import Command
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))
+)
+LOGS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/archive").glob("*.md"))
+NAMED_BEFORE = {"CHANGELOG.md"}  # it tells old names apart from new ones
+
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+COMMAND = re.compile(r"(?:^ {4}|^|`|&& |; do )maxk ((?:[a-z-]+)(?: [a-z-]+)?)", re.MULTILINE)
+DOTTED = re.compile(r"\bmaxk(?:\.[A-Za-z_]\w*)+")
+FOLDERS = "src|tests|docs|examples|benchmarks|experiments|configs"
+REPOSITORY_PATH = re.compile(rf"(?<![\w/.-])(?:{FOLDERS})/[\w./-]*\w/?")
+TARGET = re.compile(r"\bmake ([a-z][a-z-]*)\b")
+
+
+@cache
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text()
+
+
+def code_of(text: str) -> str:
+    """What is set as code: indented lines, fenced blocks, and what stands between backticks."""
+    blocks = FENCED.findall(text)
+    rest = FENCED.sub("", text)
+    lines = re.findall(r"^ {4}.*$", rest, re.MULTILINE)
+    return "\n".join([*blocks, *lines, *re.findall(r"`[^`\n]+`", rest)])
+
+
+@cache
+def anchors_of(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", FENCED.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+def broken_links(page: str) -> list[str]:
+    """The relative links of a page that lead nowhere."""
+    broken = []
+    for link in LINK.findall(FENCED.sub("", text_of(page))):
+        if "://" in link:
+            continue
+        file, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / file if file else ROOT / page
+        lost = anchor and target.suffix == ".md" and anchor not in anchors_of(target)
+        if not target.exists() or lost:
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize("page", [*PAGES, *LOGS])
+def test_links_lead_somewhere(page):
+    assert broken_links(page) == []
+
+
+def subcommands(command: Any) -> dict[str, set[str]]:
+    """The names of a union of subcommands, each with the names of its own subcommands."""
+    found = {}
+    for each in typing.get_args(command):
+        kind, *notes = typing.get_args(each)
+        (name,) = (note.name for note in notes if hasattr(note, "name"))
+        action = typing.get_type_hints(kind, include_extras=True).get("action")
+        found[name] = set(subcommands(action)) if action is not None else set()
+    return found
+
+
+COMMANDS = subcommands(Command)
+
+
+def unknown_commands(text: str) -> list[str]:
+    """The commands in a text that `maxk` does not have."""
+    unknown = []
+    for given in COMMAND.findall(code_of(text)):
+        name, _, action = given.partition(" ")
+        known = COMMANDS.get(name)
+        if known is None:
+            unknown.append(f"maxk {name}")
+        elif known and action and action not in known:
+            unknown.append(f"maxk {given}")
+    return unknown
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in NAMED_BEFORE])
+def test_commands_exist(page):
+    assert unknown_commands(text_of(page)) == []
+
+
+@cache
+def missing(dotted: str) -> str | None:
+    """The first part of a dotted name that is not there; None if all are."""
+    at: Any = importlib.import_module("maxk")
+    path = "maxk"
+    for part in dotted.split(".")[1:]:
+        path += f".{part}"
+        try:
+            at = getattr(at, part)
+        except AttributeError:
+            try:
+                at = importlib.import_module(path)
+            except ModuleNotFoundError as error:
+                if error.name is not None and not error.name.startswith("maxk"):
+                    return None  # a room that needs what is not installed here, such as verl
+                return path
+    return None
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in NAMED_BEFORE])
+def test_dotted_names_exist(page):
+    names = {name for name in DOTTED.findall(text_of(page)) if name not in TOML_KEYS}
+    assert sorted(name for name in names if missing(name)) == []
+
+
+TOML_KEYS = {"maxk.k", "maxk.masking", "maxk.clamp_delta"}  # of `algorithm.maxk` in verl's table
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in NAMED_BEFORE])
+def test_paths_of_the_repository_exist(page):
+    paths = set(REPOSITORY_PATH.findall(text_of(page)))
+    assert sorted(path for path in paths if not (ROOT / path).exists()) == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in NAMED_BEFORE])
+def test_make_targets_exist(page):
+    targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(TARGET.findall(code_of(text_of(page))))
+    assert sorted(named - targets) == []
+
+
+def test_every_page_of_docs_is_linked_from_the_readme_or_contributing():
+    linked = {
+        (ROOT / link.partition("#")[0]).resolve()
+        for page in ("README.md", "CONTRIBUTING.md")
+        for link in LINK.findall(text_of(page))
+    }
+    pages = {path.resolve() for path in (ROOT / "docs").glob("*.md")}
+    assert sorted(path.name for path in pages - linked) == []
+
+
+def test_what_does_not_exist_is_found(tmp_path):
+    assert unknown_commands("    maxk solev --n 3\n`maxk runs jion A`\n") == [
+        "maxk solev",
+        "maxk runs jion",
+    ]
+    assert missing("maxk.estimators.wieghts") == "maxk.estimators.wieghts"
+    assert missing("maxk.nonsense.Thing") == "maxk.nonsense"
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A title, with commas\n[here](#a-title-with-commas) [gone](gone.md) [x](#y)\n"
+    )
+    assert anchors_of(page) == {"a-title-with-commas"}
+    assert broken_links(str(page)) == ["gone.md", "#y"]
