@@ -129,7 +129,7 @@ def walk(
     return out
 
 
-def main() -> None:
+def drawing() -> str:
     right = 280
     parts = [
         f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{HEIGHT - 1}" rx="10" class="panel"/>',
@@ -147,11 +147,15 @@ def main() -> None:
     ]
     body = "\n".join(parts)
     title = "The layers of maxk, the walk of a rewards tensor, and the walk of a completion"
-    FILE.write_text(
+    return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'width="{WIDTH}" height="{HEIGHT}" aria-label="{title}">\n'
         f"<title>{title}</title>\n<style>{STYLE}</style>\n{body}\n</svg>\n"
     )
+
+
+def main() -> None:
+    FILE.write_text(drawing())
     print(f"picture: {FILE}")
 
 

@@ -5,6 +5,8 @@ The archive is a log in older words, so there only the links are followed.
 
 import importlib
 import re
+import runpy
+import tomllib
 import typing
 from functools import cache
 from pathlib import Path
@@ -146,6 +148,16 @@ def test_every_page_of_docs_is_linked_from_the_readme_or_contributing():
     }
     pages = {path.resolve() for path in (ROOT / "docs").glob("*.md")}
     assert sorted(path.name for path in pages - linked) == []
+
+
+def test_the_figure_of_the_architecture_has_the_layers_that_are_checked():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (rooms,) = [each for each in contracts["contracts"] if each.get("containers") == ["maxk"]]
+    drawn = runpy.run_path(str(ROOT / "examples/architecture.py"))
+    assert [set(floor) for floor in drawn["LAYERS"]] == [
+        set(floor.split(" | ")) for floor in rooms["layers"]
+    ]
+    assert (ROOT / "docs/images/architecture.svg").read_text() == drawn["drawing"]()
 
 
 def test_what_does_not_exist_is_found(tmp_path):
