@@ -1,6 +1,6 @@
 """How wrong are the first-order weights? Their error against the exact ones as ratios leave 1.
 
-    python examples/first_order.py   # writes docs/images/first_order.svg and prints the numbers behind it
+    python examples/first_order.py   # writes docs/images/first_order.svg, prints its numbers
 
 Groups of n = 8 with fractions of tests passed as rewards. Log-ratios are normal with standard
 deviation d, shifted so that the mean ratio is 1. The error is |w_first - w_exact| / |w_exact|,

@@ -1,4 +1,4 @@
-"""Whatever README and the pages of docs/ name exists: links, commands, settings' homes, files.
+"""Whatever README and the pages for users name exists: links, commands, settings' homes, files.
 
 The archive is a log in older words, so there only the links are followed.
 """
@@ -17,12 +17,14 @@ import pytest
 from maxk.cli import COMMANDS
 
 ROOT = Path(__file__).parent.parent
+FOLDERS_OF_PAGES = ("", "docs", "experiments", "experiments/grid", "experiments/pocket")
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))
+    for folder in FOLDERS_OF_PAGES
+    for path in (ROOT / folder).glob("*.md")
 )
 LOGS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/archive").glob("*.md"))
-NAMED_BEFORE = {"CHANGELOG.md"}  # it tells old names apart from new ones
+NAMED_BEFORE = {"CHANGELOG.md"}  # it names what is no more
 
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^()\s]+)\)")
