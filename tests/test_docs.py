@@ -3,9 +3,12 @@
 The archive is a log in older words, so there only the links are followed.
 """
 
+import contextlib
 import importlib
+import io
 import re
 import runpy
+import shlex
 import tomllib
 import typing
 from functools import cache
@@ -14,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from maxk.cli import COMMANDS
+from maxk.cli import COMMANDS, parsed
 
 ROOT = Path(__file__).parent.parent
 FOLDERS_OF_PAGES = ("", "docs", "experiments", "experiments/grid", "experiments/pocket")
@@ -101,6 +104,32 @@ def test_commands_exist(page):
     assert unknown_commands(text_of(page)) == []
 
 
+def command_lines(text: str) -> list[str]:
+    """Whole calls of `maxk` in indented lines and blocks of shell, without their comments."""
+    blocks = re.findall(r"^```(?:sh)?\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    lines = "\n".join([*blocks, *re.findall(r"^ {4}(.*)$", FENCED.sub("", text), re.MULTILINE)])
+    calls = [part for line in lines.splitlines() for part in re.split(r"&&|; do |; done|;", line)]
+    calls = [re.sub(r"(^| )#.*", "", call).strip() for call in calls]
+    return [call for call in calls if re.match(r"maxk [a-z]", call)]
+
+
+def refusal(call: str) -> str:
+    """What the command says of these arguments; nothing if it takes them."""
+    _, name, *arguments = shlex.split(call.replace("$T", "1"))
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+        try:
+            parsed(name, arguments)
+        except SystemExit:
+            return f"{call}: {said.getvalue()}"
+    return ""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in NAMED_BEFORE])
+def test_calls_of_the_command_are_taken(page):
+    assert [each for call in command_lines(text_of(page)) if (each := refusal(call))] == []
+
+
 @cache
 def missing(dotted: str) -> str | None:
     """The first part of a dotted name that is not there; None if all are."""
@@ -167,6 +196,9 @@ def test_what_does_not_exist_is_found(tmp_path):
         "maxk solev",
         "maxk runs jion",
     ]
+    page = "    maxk evaluate runs/a --jsn out.json    # all numbers\n\n```sh\nmaxk doctor\n```\n"
+    right, wrong = command_lines(page)
+    assert refusal(right) == "" != refusal(wrong)
     assert actions_of("data") == {"list", "show", "check", "verify"}
     assert missing("maxk.estimators.wieghts") == "maxk.estimators.wieghts"
     assert missing("maxk.nonsense.Thing") == "maxk.nonsense"
