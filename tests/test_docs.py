@@ -1,9 +1,10 @@
-"""Whatever README and the pages for users name exists: links, commands, settings' homes, files.
+"""Whatever the README and the pages for users name exists: links, commands, names, files, targets.
 
 The archive is a log in older words, so there only the links are followed.
 """
 
 import contextlib
+import dataclasses
 import importlib
 import io
 import re
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 from maxk.cli import COMMANDS, parsed
+from maxk.estimators import MethodSettings
 
 ROOT = Path(__file__).parent.parent
 FOLDERS_OF_PAGES = ("", "docs", "experiments", "experiments/grid", "experiments/pocket")
@@ -27,7 +29,7 @@ PAGES = sorted(
     for path in (ROOT / folder).glob("*.md")
 )
 LOGS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/archive").glob("*.md"))
-NAMED_BEFORE = {"CHANGELOG.md"}  # it names what is no more
+CURRENT = [page for page in PAGES if page != "CHANGELOG.md"]  # which names what is no more
 
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^()\s]+)\)")
@@ -99,7 +101,7 @@ def unknown_commands(text: str) -> list[str]:
     return unknown
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in NAMED_BEFORE])
+@pytest.mark.parametrize("page", CURRENT)
 def test_commands_exist(page):
     assert unknown_commands(text_of(page)) == []
 
@@ -125,7 +127,7 @@ def refusal(call: str) -> str:
     return ""
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in NAMED_BEFORE])
+@pytest.mark.parametrize("page", CURRENT)
 def test_calls_of_the_command_are_taken(page):
     assert [each for call in command_lines(text_of(page)) if (each := refusal(call))] == []
 
@@ -153,7 +155,7 @@ def missing(dotted: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in NAMED_BEFORE])
+@pytest.mark.parametrize("page", CURRENT)
 def test_dotted_names_exist(page):
     names = {name for name in DOTTED.findall(text_of(page)) if name not in TOML_KEYS}
     assert sorted(name for name in names if missing(name)) == []
@@ -162,13 +164,13 @@ def test_dotted_names_exist(page):
 TOML_KEYS = {"maxk.k", "maxk.masking", "maxk.clamp_delta"}  # of `algorithm.maxk` in verl's table
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in NAMED_BEFORE])
+@pytest.mark.parametrize("page", CURRENT)
 def test_paths_of_the_repository_exist(page):
     paths = set(REPOSITORY_PATH.findall(text_of(page)))
     assert sorted(path for path in paths if not (ROOT / path).exists()) == []
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in NAMED_BEFORE])
+@pytest.mark.parametrize("page", CURRENT)
 def test_make_targets_exist(page):
     targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = set(TARGET.findall(code_of(text_of(page))))
@@ -183,6 +185,11 @@ def test_every_page_of_docs_is_linked_from_the_readme_or_contributing():
     }
     pages = {path.resolve() for path in (ROOT / "docs").glob("*.md")}
     assert sorted(path.name for path in pages - linked) == []
+
+
+def test_the_trainer_page_has_every_setting_of_a_method():
+    names = {field.name for field in dataclasses.fields(MethodSettings)}
+    assert sorted(name for name in names if f"`{name}`" not in text_of("docs/trainer.md")) == []
 
 
 def test_the_figure_of_the_architecture_has_the_layers_that_are_checked():
