@@ -10,6 +10,7 @@ judged at max@1 and max@128: the paper's Tables 3 and 2, and its Figure 1, on a 
 """
 
 import argparse
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from maxk.estimators import METHODS, advantages, trust_region
+from maxk.estimators import METHODS, advantages, mask_sequences
 
 PROMPTS, ANSWERS, N = 128, 64, 8
 KS = [1, 2, 4, 8, 16, 32, 64, 128]
@@ -32,7 +33,7 @@ class Run:
 
     rule: Rule
     # "clip": PPO's clipped ratio times the advantage; "none": no ratio; "inside": the advantage
-    # contains the ratio; "drop": the same within a trust region
+    # contains the ratio; "drop": the same, with sequence masking
     ratio: str = "clip"
     updates: int = 3
     batches: int = 150
@@ -95,14 +96,15 @@ def surrogate(run: Run, rewards_SPN: Tensor, logps_SPN: Tensor, log_ratios_SPN: 
         bounded_SPN = ratio_SPN.clamp(1 - run.epsilon, 1 + run.epsilon)
         return -torch.minimum(a_SPN * ratio_SPN, a_SPN * bounded_SPN).sum()
     if run.ratio == "drop":
-        a_SPN = trust_region(a_SPN, log_ratios_SPN, run.epsilon)
+        a_SPN = mask_sequences(a_SPN, log_ratios_SPN, run.epsilon)
     return -(a_SPN * logps_SPN).sum()
 
 
 def named(method: str, k: int) -> Run:
-    """A method of the registry, the way the trainer uses it."""
+    """A method of the registry. The exact formulas without a clamp: here they need none."""
     if METHODS[method].off_policy:
-        return Run(lambda r, x: advantages(method, r, k, x), ratio="inside")
+        clamp = METHODS[method].clamp_delta if method == "off-policy" else math.inf
+        return Run(lambda r, x: advantages(method, r, k, x, clamp_delta=clamp), ratio="inside")
     if method == "pass-at-k":
         return Run(lambda r, x: advantages(method, (r >= 1).float(), k))
     return Run(lambda r, x: advantages(method, r, k))

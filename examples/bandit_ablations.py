@@ -7,6 +7,7 @@ table says otherwise: n = 8, k = 4, 3 updates a batch, 150 batches, Adam at 0.05
 """
 
 import argparse
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from maxk.estimators.methods import clamp
 HEAD = ["max@1", "max@128", "entropy"]
 
 
-def rule(k: int, order: Order, baseline: Baseline, clamp_delta: float | None = None) -> Rule:
+def rule(k: int, order: Order, baseline: Baseline, clamp_delta: float = math.inf) -> Rule:
     """Weights of a given order and baseline; groups without a preference are left out."""
 
     def advantage(r: Tensor, log_ratios: Tensor) -> Tensor:
@@ -86,14 +87,14 @@ def ratios() -> tuple[list[str], list[list[str]]]:
 
 def trust() -> tuple[list[str], list[list[str]]]:
     """Trust regions for centred weights; on-policy: without ratios"""
-    bounds = [None, 2.0, 1.0, 0.5, 0.2]
+    bounds = [math.inf, 2.0, 1.0, 0.5, 0.2]
     rows = []
     for updates in (3, 8):
         for order in ("on-policy", "first", "exact", "normalized"):
             baseline = "none" if order == "normalized" else "mean"
             ways = {
                 **{
-                    "none" if c is None else f"clamp delta to {c}": Run(
+                    "none" if c == math.inf else f"clamp delta to {c}": Run(
                         rule(4, order, baseline, c), ratio="inside"
                     )
                     for c in bounds

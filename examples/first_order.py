@@ -7,6 +7,7 @@ deviation d, shifted so that the mean ratio is 1. The error is |w_first - w_exac
 both mean-centred, the median over 4,000 groups.
 """
 
+import math
 from pathlib import Path
 
 import matplotlib
@@ -24,7 +25,7 @@ LAGS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0]
 COLOURS = {2: "#56b4e9", 4: "#0072b2", 7: "#d55e00"}
 
 
-def error(k: int, lag: float, clamp_delta: float | None) -> float:
+def error(k: int, lag: float, clamp_delta: float) -> float:
     """Median relative error of the first-order weights over random groups."""
     generator = torch.Generator().manual_seed(0)
     rewards = torch.randint(0, 6, (GROUPS, N), generator=generator) / 5
@@ -37,16 +38,16 @@ def error(k: int, lag: float, clamp_delta: float | None) -> float:
 def main() -> None:
     figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
     print("lag     " + "".join(f"k = {k:<6d}k = {k}, clamped   " for k in KS))
-    errors = {(k, c): [error(k, d, c) for d in LAGS] for k in KS for c in (None, 0.5)}
+    errors = {(k, c): [error(k, d, c) for d in LAGS] for k in KS for c in (math.inf, 0.5)}
     for i, lag in enumerate(LAGS):
-        cells = (f"{errors[k, None][i]:<10.2%}{errors[k, 0.5][i]:<18.2%}" for k in KS)
+        cells = (f"{errors[k, math.inf][i]:<10.2%}{errors[k, 0.5][i]:<18.2%}" for k in KS)
         print(f"{lag:<8g}" + "".join(cells))
     print("\nlag, k = 4, delta within     0.2       0.5       1         2         no clamp")
     for lag in (0.1, 0.2, 0.3, 0.5, 0.7, 1.0):
-        clamps = (0.2, 0.5, 1.0, 2.0, None)
+        clamps = (0.2, 0.5, 1.0, 2.0, math.inf)
         print(f"{lag:<29g}" + "".join(f"{error(4, lag, c):<10.1%}" for c in clamps))
     for k in KS:
-        axis.plot(LAGS, errors[k, None], color=COLOURS[k], label=f"k = {k}")
+        axis.plot(LAGS, errors[k, math.inf], color=COLOURS[k], label=f"k = {k}")
         label = f"k = {k}, delta within 0.5"
         axis.plot(LAGS, errors[k, 0.5], "--", color=COLOURS[k], label=label)
     axis.set(xscale="log", yscale="log", xlabel="standard deviation of the log-ratios")

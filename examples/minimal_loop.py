@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from maxk import max_at_k
-from maxk.estimators import advantages, trust_region
+from maxk.estimators import advantages, mask_sequences
 
 N, K, LENGTH, EOS = 8, 4, 12, 0  # samples a prompt, the k of max@k, tokens, the end's token
 
@@ -47,8 +47,8 @@ def update(
         now = logps(model, ids_BT, mask_BC)
         start = now.detach() if start is None else start
         log_ratios_PN = (now.detach() - start).view_as(rewards_PN)
-        weights = advantages("off-policy-exact", rewards_PN, k, log_ratios_PN, clamp_delta=0.5)
-        weights = trust_region(weights, log_ratios_PN, epsilon)
+        weights = advantages("off-policy-exact", rewards_PN, k, log_ratios_PN)
+        weights = mask_sequences(weights, log_ratios_PN, epsilon)
         loss = -(weights.flatten() * now).sum() / mask_BC.numel()
         optimizer.zero_grad()
         loss.backward()

@@ -1,12 +1,16 @@
 """The file of a training run: what it may say, and how it says no."""
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from maxk.config import ConfigError, read_config
+from maxk.config import ConfigError, LimitsTable, MethodTable, read_config
+from maxk.estimators import MethodSettings
+from maxk.verify import Limits, VerifierSettings
 
 MINIMAL = '[run]\nout = "r"\n[model]\nname = "m"\n[data]\nname = "starter"\n'
 ROOT = Path(__file__).parents[1]
@@ -56,6 +60,12 @@ def test_what_the_command_line_says_wins(tmp_path):
         (MINIMAL + "splt = 'x'\n", [], "data.splt is unknown; did you mean split?"),
         ("[run]\nout = 'r'\n", [], "model is missing; data is missing"),
         (MINIMAL, ["--reward.kind", "best"], "reward.kind='best': input should be 'continuous'"),
+        (MINIMAL, ["--method.masking", "word"], "method: masking='word' is unknown; use one of"),
+        (
+            MINIMAL,
+            ["--method.name=rloo", "--method.clamp_delta=1"],
+            "method: clamp_delta=1.0 is for",
+        ),
         (MINIMAL, ["--data.limit", "0"], "data.limit=0: input should be greater than or equal"),
         (MINIMAL, ["--learning_rate", "1"], "'--learning_rate' is not --section.key"),
         (MINIMAL, ["--trl.learning_rate"], "--trl.learning_rate has no value"),
@@ -65,6 +75,62 @@ def test_what_the_command_line_says_wins(tmp_path):
 def test_errors_say_where_and_what(tmp_path, text, overrides, message):
     with pytest.raises(ConfigError, match=message):
         read_config(written(tmp_path, text), overrides)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("reward.cpu_seconds", "reward.cpu_seconds is no more; use reward.limits.cpu_seconds"),
+        ("reward.after_timeout", "is no more; use reward.limits.after_timeout"),
+        ("method.trust_region", "method.trust_region is no more; use method.masking"),
+        ("reward.limits.cpu_second", "limits.cpu_second is unknown; did you mean cpu_seconds"),
+        ("reward.limits.wall_seconds", "reward.limits.wall_seconds=0: input should be greater"),
+    ],
+)
+def test_a_key_at_an_old_place_names_the_new_one(tmp_path, override, message):
+    with pytest.raises(ConfigError, match=message):
+        read_config(written(tmp_path, MINIMAL), [f"--{override}", "0"])
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("skip_silent", "trl.skip_silent is no more; use trl.skip_zero_variance"),
+        ("share_prompts", "trl.share_prompts is no more; use trl.pack_prompts"),
+        ("keep_start", "trl.keep_start is no more; use `maxk merge`"),
+        ("average_from", "trl.average_from is no more; use `maxk merge`"),
+        ("masking", r"trl.masking is set by the tables \[run\] and \[method\]"),
+    ],
+)
+def test_an_old_setting_of_the_trainer_names_the_new_one(tmp_path, override, message):
+    from maxk.train.job import trl_config
+
+    with pytest.raises(ConfigError, match=message):
+        trl_config(read_config(written(tmp_path, MINIMAL), [f"--trl.{override}", "1"]))
+
+
+def test_limits_are_a_table_of_their_own(tmp_path):
+    file = written(tmp_path, MINIMAL + "[reward.limits]\ncpu_seconds = 2.5\nrestarts = 0\n")
+    given = ["--reward.limits.output_bytes", "1000", "--reward.isolate", "test"]
+    asked = read_config(file, [*given, "--reward.workers", "3"]).reward.verifier_settings()
+    limits = Limits(cpu_seconds=2.5, restarts=0, output_bytes=1000)
+    assert asked == VerifierSettings(workers=3, limits=limits, isolate="test")
+    assert read_config(written(tmp_path, MINIMAL)).reward.verifier_settings() == VerifierSettings()
+
+
+def defaults(kind: Any) -> dict[str, Any]:
+    return {field.name: field.default for field in dataclasses.fields(kind)}
+
+
+def test_views_have_every_setting_with_its_one_default():
+    from maxk.train import MaxKConfig
+
+    due = defaults(MethodSettings)
+    found = {name: field.default for name, field in MethodTable.model_fields.items()}
+    assert {"method": found.pop("name"), **found} == due
+    assert {name: defaults(MaxKConfig)[name] for name in due} == due
+    found = {name: field.default for name, field in LimitsTable.model_fields.items()}
+    assert found == defaults(Limits)
 
 
 def test_reading_a_configuration_needs_no_torch(tmp_path):

@@ -15,7 +15,7 @@ import pytest
 import torch
 from datasets import Dataset
 
-from maxk.estimators import advantages, trust_region
+from maxk.estimators import advantages, mask_sequences
 from maxk.estimators.groups import group_advantages
 from tests.tiny import tiny_model
 
@@ -28,7 +28,7 @@ N = REWARDS.shape[1]
 
 def run(name: str, **names: Any) -> dict[str, Any]:
     given = {"torch": torch, "advantages": advantages, "group_advantages": group_advantages}
-    scope = {**given, "trust_region": trust_region, **names}
+    scope = {**given, "mask_sequences": mask_sequences, **names}
     exec(BLOCKS[name], scope)
     return scope
 

@@ -64,15 +64,19 @@ def drift_by_iteration(data: Data) -> str:
     lines = []
     for cell in sorted(kinds):
         logged = [result.about["train"]["metrics"] for result in data.cells[cell]]
-        iterations = sum(f"drift/iteration_{i}/mean" in logged[0] for i in range(1, 20))
+        iterations = sum(f"policy_lag/iteration_{i}/mean" in logged[0] for i in range(1, 20))
         if not iterations:
             continue
-        cells = [metric_mean(logged, f"drift/iteration_{i + 1}/mean") for i in range(iterations)]
-        extra = [metric_mean(logged, f"ratio/{name}") for name in ("effective", "gated", "clamped")]
+        cells = [
+            metric_mean(logged, f"policy_lag/iteration_{i + 1}/mean") for i in range(iterations)
+        ]
+        extra = [
+            metric_mean(logged, f"ratio/{name}") for name in ("effective", "masked", "clamped")
+        ]
         lines.append([cell, *(cells + [None] * 8)[:8], *extra])
     if not lines:
         return ""
-    head = ["cell", *(f"iteration {i}" for i in range(1, 9)), "effective", "gated", "clamped"]
+    head = ["cell", *(f"iteration {i}" for i in range(1, 9)), "effective", "masked", "clamped"]
     return pipes(head, lines)
 
 

@@ -1,8 +1,7 @@
 """Cells that are made of the weights of others, without training.
 
-NAME-kept-30   keeps a share of the base model's weights. That option of the trainer (`keep_start`)
-               changes nothing but what is saved at the end, so where NAME is trained with the same
-               settings and seed, its weights and those of the base model are all that is needed.
+NAME-kept-30   has 30 % of the base model's weights and 70 % of those of NAME, trained with the same
+               settings and seed: `maxk merge` of the two.
 NAME-of-3      the mean of three trainings of NAME: with its seed and the next two.
 """
 
@@ -16,14 +15,13 @@ from maxk.pocket import resolve
 from maxk.store.run import MODEL, Run
 
 ROWS = ("per_device_train_batch_size", "gradient_accumulation_steps")
-OWN = {"keep_start", *ROWS}  # of each of the cells that make another
 
 
-def make(config: TrainConfig, others: Sequence[TrainConfig]) -> None:
+def make(config: TrainConfig, others: Sequence[TrainConfig], base_share: float = 0.0) -> None:
     """Make the run that is configured from others that are finished.
 
-    ValueError if they differ in more than where they are, what they keep, their seeds, and how
-    many rows are in memory at a time.
+    base_share: of the base model's weights in it. ValueError if they differ in more than where they
+    are, their seeds, and how many rows are in memory at a time.
     """
     for i, other in enumerate(others):
         if settings_of(config, i) != settings_of(other):
@@ -33,16 +31,16 @@ def make(config: TrainConfig, others: Sequence[TrainConfig]) -> None:
         shutil.copy(others[0].run.out / "metrics.jsonl", run.folder)
     seen = [(other.run.out / "environment.jsonl").read_text() for other in others]
     (run.folder / "environment.jsonl").write_text("".join(seen))
-    share = config.trl.get("keep_start", 0.0)
-    shares = [(other.run.out / MODEL, (1 - share) / len(others)) for other in others]
-    if share:
-        shares.append((folder_of(resolve(config.model.name)), share))
+    each = (1 - base_share) / len(others)
+    shares = [(other.run.out / MODEL, each) for other in others]
+    if base_share:
+        shares.append((folder_of(resolve(config.model.name)), base_share))
     mix(shares, run.folder / MODEL)
 
 
 def settings_of(config: TrainConfig, later: int = 0) -> dict[str, Any]:
     """What training depends on; later: with a seed so much higher."""
     made = config.model_dump(mode="json")
-    trl = {key: value for key, value in made["trl"].items() if key not in OWN}
+    trl = {key: value for key, value in made["trl"].items() if key not in ROWS}
     rows, times = (made["trl"][key] for key in ROWS)
     return made | {"run": None, "trl": trl, "batch": rows * times, "seed": trl.pop("seed") + later}

@@ -15,7 +15,7 @@ from maxk.verify import Limits
 
 HERE = Path(__file__).parent
 BASE = "base"  # the cell that is not trained
-_MADE = re.compile(r"(.+?)(?:-of-(\d+))?(?:-kept-\d+)?")  # kept.py
+_MADE = re.compile(r"(.+?)(?:-of-(\d+))?(?:-kept-(\d+))?")  # kept.py
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,17 @@ def made_of(name: str) -> tuple[str, int]:
     found = _MADE.fullmatch(name)
     assert found is not None
     return found[1], int(found[2] or 1)
+
+
+def base_share(name: str) -> float:
+    """The share of the base model's weights in a cell that is made of others.
+
+    >>> base_share("choose-grpo-of-3-kept-30"), base_share("choose-grpo")
+    (0.3, 0.0)
+    """
+    found = _MADE.fullmatch(name)
+    assert found is not None
+    return int(found[3] or 0) / 100
 
 
 def without_seed(name: str) -> str:

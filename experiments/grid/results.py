@@ -52,6 +52,12 @@ ROWS = pa.schema(
         ("entropy", pa.list_(pa.float32())),
     ]
 )
+METRICS = {  # how names of metrics began in results that were made earlier, and begin now
+    "drift/": "policy_lag/",
+    "ratio/gated": "ratio/masked",
+    "groups/no_signal": "groups/zero_variance",
+    "groups/saturated": "groups/all_correct",
+}
 TEXTS = 20  # completions of each set that are kept
 LOOKED_AT = 1000  # passes of each set
 PLACE = re.compile(r"(?:^|(?<==))/(?:[^/\n]*/)*(?=[^/\n]*$)")  # but the last part
@@ -114,10 +120,29 @@ def read_results(*folders: Path) -> list[Result]:
     found: dict[str, Result] = {}
     for folder in folders:
         for file in sorted(folder.glob("*.json")):
-            result = Result(file.stem, json.loads(file.read_text()))
+            result = Result(file.stem, with_names_of_today(json.loads(file.read_text())))
             if file.stem not in found or samples(result) > samples(found[file.stem]):
                 found[file.stem] = result
     return list(found.values())
+
+
+def with_names_of_today(about: dict[str, Any]) -> dict[str, Any]:
+    """A result whose metrics may have been logged under the names that they had earlier."""
+    if about.get("train"):
+        metrics = about["train"]["metrics"]
+        about["train"]["metrics"] = {today(name): values for name, values in metrics.items()}
+    return about
+
+
+def today(name: str) -> str:
+    """
+    >>> today("drift/iteration_3/mean"), today("groups/saturated"), today("reward")
+    ('policy_lag/iteration_3/mean', 'groups/all_correct', 'reward')
+    """
+    for earlier, now in METRICS.items():
+        if name.startswith(earlier):
+            return now + name.removeprefix(earlier)
+    return name
 
 
 def samples(result: Result) -> int:

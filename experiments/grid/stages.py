@@ -13,7 +13,7 @@ from typing import Any
 from experiments.grid.engines import TransformersEngine, VllmEngine
 from experiments.grid.gpu import GpuWatch
 from experiments.grid.kept import make
-from experiments.grid.plan import BASE, HERE, EvalSet, Grid, made_of
+from experiments.grid.plan import BASE, HERE, EvalSet, Grid, base_share, made_of
 from experiments.grid.results import all_sampled, whole
 from experiments.grid.sets import Sets, number
 from maxk.config import TrainConfig, read_config
@@ -110,16 +110,15 @@ class Cell:
         return self.name == BASE or (self.folder / "train" / "model").exists()
 
     def parts(self) -> "list[Cell]":
-        """Those whose weights are all that this one needs; none if it can but be trained."""
+        """Those whose weights this one is made of; none if it is trained."""
         name, seeds = made_of(self.name)
         if name == self.name:
             return []
         return [replace(self, name=name, seed=self.seed + i, beside=[]) for i in range(seeds)]
 
     def to_be_trained(self) -> bool:
-        """Whether it is to be trained itself: it is not, and the one it could be made of is not."""
-        parts = self.parts()
-        return not self.trained() and len(parts) < 2 and not any(each.trained() for each in parts)
+        """Whether it is to be trained itself: it is not made of others, and not trained yet."""
+        return not self.trained() and not self.parts()
 
     def missing(self, each: EvalSet, n: int) -> int:
         """Completions of a set that are still to be sampled; 0 if it is only to be judged."""
@@ -177,8 +176,9 @@ class Cell:
             if missing := [part.full_name for part in self.parts() if not part.trained()]:
                 raise ValueError(f"{self.full_name} is made of {', '.join(missing)}: not trained")
             with self.stage("make") as note:
-                note |= {"of": [part.full_name for part in self.parts()]}
-                make(self.config(), [part.config() for part in self.parts()])
+                share = base_share(self.name)
+                note |= {"of": [part.full_name for part in self.parts()], "base_share": share}
+                make(self.config(), [part.config() for part in self.parts()], share)
             return
         self.site.engine.forget()
         free_memory()

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from maxk.estimators.methods import METHODS, Method, bon_loo, grpo, on_policy, pass_at_k
+from maxk.estimators.settings import FACTS
 
 
 def levels(r: Tensor, k: int) -> Tensor:
@@ -54,7 +55,7 @@ def raised(r: Tensor, k: int, share: float) -> Tensor:
 def within_region(r: Tensor, k: int, log_ratios: Tensor | None, method: Callable) -> Tensor:
     """A method's weights as they are, whatever the ratios.
 
-    Registered as off-policy, it has the trust region of those methods in place of PPO's clip: what
+    Registered as off-policy, it has the masking of those methods in place of PPO's clip: what
     has moved too far as a whole is left out. So it tells the region from the ratios.
     """
     return method(r, k)
@@ -88,8 +89,15 @@ def register() -> None:
         "levels-power-4": partial(of_power, power=4, method=levels),
     }
     for name, function in functions.items():
-        METHODS[name] = Method(function, uses_k=True)
+        FACTS[name] = METHODS[name] = Method(summary=name, function=function, uses_k=True)
     regions = {"grpo-region": lambda r, k: grpo(r), "centered-region": centered}
     for name, method in regions.items():
         function = partial(within_region, method=method)
-        METHODS[name] = Method(function, uses_k=True, off_policy=True)
+        FACTS[name] = METHODS[name] = Method(
+            summary=name,
+            function=function,
+            uses_k=True,
+            off_policy=True,
+            clamp_delta=FACTS["off-policy-exact"].clamp_delta,
+            masking=FACTS["off-policy-exact"].masking,
+        )

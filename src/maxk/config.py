@@ -17,9 +17,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from maxk.estimators.settings import FACTS, MethodSettings
 from maxk.records import RewardKind
+from maxk.verify import Limits, VerifierSettings
+from maxk.verify.settings import Isolate
+
+RENAMED = {  # keys of earlier configurations, and what to write now
+    **{
+        f"reward.{name}": f"reward.limits.{name}"
+        for name in ("cpu_seconds", "wall_seconds", "memory_bytes", "after_timeout")
+    },
+    "method.trust_region": 'method.masking ("completion" is "sequence" there)',
+    "trl.skip_silent": "trl.skip_zero_variance",
+    "trl.share_prompts": "trl.pack_prompts",
+    "trl.keep_start": "`maxk merge` after the training",
+    "trl.average_from": "`maxk merge` of several checkpoints or trainings",
+}
 
 
 class ConfigError(ValueError):
@@ -63,28 +78,54 @@ class DataTable(Table):
     limit: int | None = Field(default=None, ge=1)  # the first so many
 
 
+class LimitsTable(Table):
+    """What a program may use: `maxk.verify.Limits`."""
+
+    cpu_seconds: float = Field(default=Limits.cpu_seconds, gt=0)
+    wall_seconds: float = Field(default=Limits.wall_seconds, gt=0)
+    memory_bytes: int = Field(default=Limits.memory_bytes, gt=0)
+    output_bytes: int = Field(default=Limits.output_bytes, gt=0)
+    restarts: int = Field(default=Limits.restarts, ge=0)
+    after_timeout: float = Field(default=Limits.after_timeout, gt=0)
+
+
 class RewardTable(Table):
-    """How a program is judged."""
+    """How a program is judged: `maxk.verify.VerifierSettings` and how a verdict is a reward."""
 
     kind: RewardKind = "continuous"
-    workers: int | None = Field(default=None, ge=1)  # of each process; None: two per core
-    cpu_seconds: float = Field(default=4.0, gt=0)
-    after_timeout: float = Field(default=1.0, gt=0)  # for a program that has run into that
-    wall_seconds: float = Field(default=20.0, gt=0)
-    memory_bytes: int = Field(default=512 * 2**20, gt=0)
-    allow_unsafe: bool = False
+    workers: int | None = Field(default=VerifierSettings.workers, ge=1)  # of each process
+    limits: LimitsTable = LimitsTable()
+    allow_unsafe: bool = VerifierSettings.allow_unsafe
+    isolate: Isolate = VerifierSettings.isolate
+
+    def verifier_settings(self) -> VerifierSettings:
+        limits = Limits(**self.limits.model_dump())
+        return VerifierSettings(self.workers, limits, self.allow_unsafe, self.isolate)
 
 
 class MethodTable(Table):
-    """How rewards become advantages; docs/estimators.md has the methods."""
+    """How rewards become advantages: `maxk.estimators.MethodSettings`, with `name` for its method.
 
-    name: str = "off-policy-exact"
-    k: int = 4
-    k_schedule: str = "constant"
-    k_end: int | None = None
-    k_switch: float = 0.5
-    clamp_delta: float | None = None  # of the off-policy methods; None: 0.5, inf: no bound
-    trust_region: Literal["completion", "token", "none"] = "completion"
+    docs/estimators.md has the methods.
+    """
+
+    name: str = MethodSettings.method
+    k: int = MethodSettings.k
+    k_schedule: str = MethodSettings.k_schedule
+    k_end: int | None = MethodSettings.k_end
+    k_switch: float = MethodSettings.k_switch
+    clamp_delta: float | None = MethodSettings.clamp_delta
+    masking: str | None = MethodSettings.masking
+
+    def settings(self) -> MethodSettings:
+        given = self.model_dump()
+        return MethodSettings(given.pop("name"), **given)
+
+    @model_validator(mode="after")
+    def _check(self) -> "MethodTable":
+        if self.name in FACTS:  # else it is unknown, or registered after the file is read
+            self.settings()
+        return self
 
 
 class TrainConfig(Table):
@@ -148,11 +189,15 @@ def _told(error: ValidationError) -> str:
     said = []
     for fault in error.errors():
         place = ".".join(str(part) for part in fault["loc"])
-        if fault["type"] == "extra_forbidden":
+        if place in RENAMED:
+            said.append(f"{place} is no more; use {RENAMED[place]}")
+        elif fault["type"] == "extra_forbidden":
             close = difflib.get_close_matches(str(fault["loc"][-1]), _known(fault["loc"][:-1]), 1)
             said.append(f"{place} is unknown" + (f"; did you mean {close[0]}?" if close else ""))
         elif fault["type"] == "missing":
             said.append(f"{place} is missing")
+        elif fault["type"] == "value_error":  # of a whole table, which names what it is about
+            said.append(f"{place}: {fault.get('ctx', {}).get('error')}")
         else:
             said.append(f"{place}={fault['input']!r}: {fault['msg'].lower()}")
     return "; ".join(said)
@@ -161,5 +206,7 @@ def _told(error: ValidationError) -> str:
 def _known(section: Sequence[Any]) -> list[str]:
     if not section:
         return list(TrainConfig.model_fields)
-    table = TrainConfig.model_fields[str(section[0])].annotation
+    table: Any = TrainConfig
+    for name in section:
+        table = table.model_fields[str(name)].annotation
     return list(getattr(table, "model_fields", {}))

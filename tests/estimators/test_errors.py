@@ -12,7 +12,7 @@ from tests.conftest import plain
 
 max_at_k, pass_at_k = plain(estimators.max_at_k), plain(estimators.pass_at_k)
 weights, subset_max = plain(estimators.weights), plain(estimators.subset_max)
-advantages, trust_region = plain(estimators.advantages), plain(estimators.trust_region)
+advantages, mask_sequences = plain(estimators.advantages), plain(estimators.mask_sequences)
 
 R = torch.tensor([0.0, 0.5, 1.0, 0.0])
 X = torch.zeros(4)
@@ -195,7 +195,9 @@ def test_bounds_must_be_positive():
     with pytest.raises(ValueError, match=r"clamp_delta=0\.0 must be above 0"):
         advantages("off-policy", R, 2, X, clamp_delta=0.0)
     with pytest.raises(ValueError, match=r"epsilon=0\.0 must be above 0"):
-        trust_region(R, X, epsilon=0.0)
+        mask_sequences(R, X, epsilon=0.0)
+    with pytest.raises(ValueError, match=r"epsilon_high=-0\.1 must be above 0"):
+        mask_sequences(R, X, epsilon=0.2, epsilon_high=-0.1)
 
 
 def test_the_shape_check_of_the_test_suite_is_active():

@@ -1,5 +1,6 @@
 """The named methods: values worked out by hand, and what must hold for all of them."""
 
+import math
 from math import comb, sqrt
 
 import pytest
@@ -7,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maxk.estimators import METHODS, advantages, max_at_k, trust_region, weights
+from maxk.estimators import METHODS, advantages, mask_sequences, max_at_k, weights
+from maxk.estimators.gradient import Order
 from maxk.estimators.methods import clamp
 from tests import brute
 
@@ -188,10 +190,34 @@ def test_clamp_bounds_the_ratio_on_both_sides():
     )
 
 
-def test_trust_region_drops_samples_that_moved_the_way_they_are_pushed():
+def test_mask_sequences_drops_samples_that_moved_the_way_they_are_pushed():
     moved = tensor([1.3, 1.3, 0.7, 0.7, 1.1]).log()
     pushed = tensor([1.0, -1.0, 1.0, -1.0, 1.0])
-    assert trust_region(pushed, moved, epsilon=0.2).tolist() == [0.0, -1.0, 1.0, 0.0, 1.0]
+    assert mask_sequences(pushed, moved, epsilon=0.2).tolist() == [0.0, -1.0, 1.0, 0.0, 1.0]
+
+
+def test_mask_sequences_has_bounds_of_its_own_above_and_below():
+    moved = tensor([1.3, 1.5, 0.85, 0.75]).log()
+    pushed = tensor([1.0, 1.0, -1.0, -1.0])
+    assert mask_sequences(pushed, moved, 0.2, 0.4).tolist() == [1.0, 0.0, -1.0, 0.0]
+    assert mask_sequences(pushed, moved, 0.1, 0.6).tolist() == [1.0, 1.0, 0.0, 0.0]
+
+
+ORDER_OF: dict[str, Order] = {"off-policy": "first", "off-policy-exact": "exact"}
+
+
+@pytest.mark.parametrize("method", ["off-policy", "off-policy-exact", "off-policy-normalized"])
+def test_off_policy_methods_clamp_at_half_unless_told_otherwise(method):
+    r = tensor([0.0, 1.0, 0.5, 0.2])
+    x = tensor([0.9, -1.2, 0.1, 0.6])
+    clamped = x.clamp(math.log(0.5), math.log(1.5))
+    order = ORDER_OF.get(method, "normalized")
+    baseline = "mean" if method in ORDER_OF else "none"
+    for clamp_delta, ratios in ((None, clamped), (0.5, clamped), (math.inf, x)):
+        due = weights(r, 2, ratios, order=order, baseline=baseline)
+        torch.testing.assert_close(advantages(method, r, 2, x, clamp_delta=clamp_delta), due)
+    far = advantages(method, r, 2, x) - advantages(method, r, 2, x, clamp_delta=math.inf)
+    assert far.abs().max() > 0.01, "the clamp changes nothing here"
 
 
 @pytest.mark.parametrize("order", ["first", "exact"])

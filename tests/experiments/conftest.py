@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from maxk.estimators.methods import METHODS
+from maxk.estimators import FACTS, METHODS
 
 
 @pytest.fixture(autouse=True)
 def own_registry() -> Iterator[None]:
-    before = METHODS.copy()
+    methods, facts = METHODS.copy(), FACTS.copy()
     yield
-    METHODS.clear()
-    METHODS.update(before)
+    for registry, before in ((METHODS, methods), (FACTS, facts)):
+        registry.clear()
+        registry.update(before)

@@ -38,7 +38,7 @@ def test_the_methods_of_a_kind_differ_in_nothing_of_trl_and_the_data():
     made = cells()
     for kind in ("mbpp", "leetcode", "paper", "paper-old"):
         of_kind = [made[f"{kind}-{method}"] for method in METHODS]
-        own = {"off-policy-normalized": {"trust_region": "token"}}  # the one that differs in more
+        own = {"off-policy-normalized": {"masking": "token"}}  # the one that differs in more
         due = [{"name": method, "k": 4} | own.get(method, {}) for method in METHODS]
         assert [cell["method"] for cell in of_kind] == due
         assert all(cell["trl"] == of_kind[0]["trl"] for cell in of_kind)

@@ -12,6 +12,7 @@ from experiments.grid.plan import cell_names, made_of
 from experiments.grid.results import read_results
 from experiments.grid.run import FAILED
 from maxk.config import TrainConfig, read_config
+from maxk.pocket import resolve
 from maxk.store.run import Run
 from tests.experiments.small import write_data, write_grid
 from tests.experiments.test_run import KEYS, Place
@@ -24,32 +25,39 @@ def weights_of(place: Place, name: str) -> dict[str, torch.Tensor]:
     return load_file(place.out / "work" / name / "train" / "model" / "model.safetensors")
 
 
-def test_a_cell_made_from_another_is_what_its_own_training_makes(tmp_path):
+def test_a_cell_made_from_another_is_on_the_line_to_the_base_model(tmp_path):
     data = write_data(tmp_path / "data")
     write_grid(data / "grid.toml")
     keys = (
         *KEYS,
-        *("--trl.learning_rate", "1e-2", "--trl.weight_decay", "1.0", "--trl.skip_silent", "false"),
+        *(
+            "--trl.learning_rate",
+            "1e-2",
+            "--trl.weight_decay",
+            "1.0",
+            "--trl.skip_zero_variance",
+            "false",
+        ),
         *("--data.name", "mbpp", "--data.options", "{shown = 1}"),
         *("--data.source", str(data / "mbpp" / "mbpp.jsonl")),
     )
-    made, alone = Place(data, tmp_path / "made"), Place(data, tmp_path / "alone")
+    made = Place(data, tmp_path / "made")
     sets = ("--sets", "humaneval")
     assert made.run("choose-grpo", *sets, keys=keys) == 0
     assert made.run("choose-grpo-kept-30", *sets, keys=keys) == 0
-    assert alone.run("choose-grpo-kept-30", *sets, keys=keys) == 0
     name, whole = "choose-grpo-kept-30-t-s0", "choose-grpo-t-s0"
     assert made.stages(name)[0] == "make"
     assert "train" not in made.stages(name)
-    assert alone.stages(name)[0] == "train"
     trained, kept = weights_of(made, whole), weights_of(made, name)
+    begun = load_file(Path(resolve("pocket")) / "model.safetensors")
     far = 0.0
-    for key, expected in weights_of(alone, name).items():
+    for key, weight in trained.items():
+        expected = 0.7 * weight + 0.3 * begun[key]
         torch.testing.assert_close(kept[key], expected, rtol=1e-5, atol=1e-6)
-        far = max(far, float((trained[key] - expected).abs().max()))
+        far = max(far, float((weight - expected).abs().max()))
     assert far > 1e-4, "the trained weights would have passed too"
     found = {result.name: result.about for result in read_results(made.out / "results")}
-    assert found[name]["train"]["config"]["trl"]["keep_start"] == 0.3
+    assert found[name]["stages"][0]["base_share"] == 0.3
     assert found[name]["train"]["metrics"] == found[whole]["train"]["metrics"]
     assert found[name]["stages"][0]["of"] == [whole]
     for seed in (1, 2):
@@ -99,7 +107,7 @@ def test_a_mean_is_one_of_trainings_with_seeds_that_follow(tmp_path, cell, share
     ]
     places = ["--run.out", str(tmp_path / "mean"), "--model.name", str(tmp_path / "start")]
     file = Path("experiments/grid/cells") / f"choose-{cell}.toml"
-    make(config := read_config(file, [*places, "--trl.seed", "4"]), parts)
+    make(config := read_config(file, [*places, "--trl.seed", "4"]), parts, share)
     found = load_file(tmp_path / "mean" / "model" / "model.safetensors")
     seeds = [tiny_model(i)[0].state_dict() for i in range(3)]
     begun = tiny_model(9)[0].state_dict()
@@ -107,7 +115,6 @@ def test_a_mean_is_one_of_trainings_with_seeds_that_follow(tmp_path, cell, share
         mean = torch.stack([each[name] for each in seeds]).mean(0)
         torch.testing.assert_close(weight, (1 - share) * mean + share * begun[name])
     run = Run.open(tmp_path / "mean")
-    assert run.config["trl"].get("keep_start", 0.0) == share
     assert run.metrics() == []
     noted = (tmp_path / "mean" / "environment.jsonl").read_text().splitlines()
     assert noted == ['{"seed": 4}', '{"seed": 5}', '{"seed": 6}']

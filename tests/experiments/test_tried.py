@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from experiments.pocket.tried import all_k, levels, raised, register, top
-from maxk.estimators import weights
+from maxk.estimators import FACTS, weights
 from maxk.estimators.methods import METHODS, Method, advantages, pass_at_k
 from tests.estimators.test_unbiased import (
     DRAWS,
@@ -64,6 +64,7 @@ def registered(monkeypatch) -> dict[str, Method]:
     made = METHODS.copy()
     for place in ("maxk.estimators.methods", "experiments.pocket.tried"):
         monkeypatch.setattr(f"{place}.METHODS", made)
+    monkeypatch.setattr("experiments.pocket.tried.FACTS", FACTS.copy())
     register()
     return made
 

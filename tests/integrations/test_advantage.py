@@ -91,8 +91,13 @@ def test_the_scores_of_all_tokens_count():
             "bon-mean",
             "algorithm.maxk.clip is unknown",
         ),
-        ([], "bon-mean", "k=None"),
         (["+algorithm.maxk.k=4"], "bon-mean", "largest group has 4 samples"),
+        ([], "bon-mean", "method='bon-mean' with k=4 needs 5"),  # the default k
+        (
+            ["+algorithm.maxk.masking=sequence"],
+            "bon-mean",
+            "masking='sequence' is for the off-policy",
+        ),
         (["+algorithm.maxk.k=2"], "off-policy-exact", "trainer.v1.trainer_mode=maxk"),
     ],
 )

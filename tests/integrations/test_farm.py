@@ -15,6 +15,7 @@ ray = pytest.importorskip("ray", reason="Ray comes with verl: make test-verl")
 
 from maxk.integrations.ray_pool import Pool, forget, front, judge  # noqa: E402
 from maxk.prompts import messages  # noqa: E402
+from maxk.verify import Limits  # noqa: E402
 
 TESTS = tests_to_json([StdinTest("3", "6"), StdinTest("4", "8")])
 RIGHT = "print(int(input()) * 2)"
@@ -36,6 +37,19 @@ class Caller:
     async def judge(self, programs: list[str], pool: Pool) -> list[float]:
         verdicts = await asyncio.gather(*(judge(program, TESTS, pool) for program in programs))
         return [verdict.fraction for verdict in verdicts]
+
+
+def test_settings_of_a_configuration_have_their_limits_in_a_table():
+    given = {"workers": 3, "limits": {"cpu_seconds": 2.0}, "queue": 5}
+    assert Pool.of(given) == Pool(workers=3, limits=Limits(cpu_seconds=2.0), queue=5)
+    assert Pool.of({}) == Pool()
+    for wrong, said in (
+        ({"cpu_seconds": 2.0}, "cpu_seconds of the verifier is unknown; use limits.cpu_seconds"),
+        ({"limits": {"cpu": 2.0}}, r"limits\.cpu of the verifier is unknown; use limits\.cpu_sec"),
+        ({"judges": 2}, "judges of the verifier is unknown; use workers, limits, allow_unsafe"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            Pool.of(wrong)
 
 
 def figures(pool: Pool) -> dict[str, int]:

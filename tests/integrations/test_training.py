@@ -77,7 +77,7 @@ def samples(rows: dict[str, list]) -> dict[str, list[int]]:
 
 
 def off_policy(rewards: list[float], ratios: list[float]) -> list[float]:
-    """By the definition: all subsets, ratios within the bound, less the mean, trust region."""
+    """By the definition: all subsets, clamped ratios, less the mean, sequences masked."""
     if len(set(rewards)) == 1:
         return [0.0] * len(rewards)
     bounded = [min(max(ratio, 1 - BOUND), 1 + BOUND) for ratio in ratios]

@@ -84,7 +84,13 @@ def test_every_figure_is_there_with_its_numbers(html):
     titles = re.findall(r"<figure>\s*<h3>(.*?)</h3>", html)
     assert titles == [
         *("pass@k", "max@k", "Where problems moved, ours", "Entropy of completions"),
-        *("Reward", "max@k of the training groups", "Entropy", "Drift", "Dead groups"),
+        *(
+            "Reward",
+            "max@k of the training groups",
+            "Entropy",
+            "Policy lag",
+            "Groups that change nothing",
+        ),
         *("max@k by tokens", "Time of training"),
     ]
     assert html.count('role="img"') == len(titles)
@@ -114,7 +120,9 @@ def test_thin_runs_make_a_page_too(tmp_path, passes):
 
 def test_metrics_that_are_no_numbers_are_left_out(tmp_path):
     folder = trained(tmp_path / "t", steps=2)
-    Run.open(folder).log({"step": 3, "reward": float("nan"), "entropy": None, "drift/odd": "x"})
+    Run.open(folder).log(
+        {"step": 3, "reward": float("nan"), "entropy": None, "policy_lag/odd": "x"}
+    )
     html = page(Findings(gather([folder])))
     assert "nan" not in html.lower().split("application/json")[0].split("<main>")[1]
 

@@ -18,8 +18,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "method": "off-policy-exact",
         "per_device_train_batch_size": 4,
         "num_iterations": 3,
-        "average_from": 0.5,
-        "keep_start": 0.25,
     },
     "on-policy": {"method": "bon-mean", "per_device_train_batch_size": 8},
 }

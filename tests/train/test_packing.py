@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import LlamaConfig
 
-from maxk.train.packing import fitted, pack, shared_logps, together
+from maxk.train.packing import fitted, pack, packed_logps, together
 from tests.tiny import tiny_model
 from tests.train.test_trainer import FUSED, SPLIT, config, logged, train
 
@@ -47,7 +47,7 @@ def test_log_probabilities_are_those_of_each_completion_alone(attention):
     model.set_attn_implementation(attention)
     reference: Any = tiny_model()[0]
     trl.trainer.utils.add_fused_lm_head(model, outputs=("log_probs", "entropy"))
-    logps, entropies = shared_logps(model, model.config, *batch())
+    logps, entropies = packed_logps(model, model.config, *batch())
     assert entropies is not None
     assert logps.shape == entropies.shape == (5, 5)
     for i, (name, completion) in enumerate(ROWS):
@@ -120,7 +120,7 @@ def test_no_other_number_of_completions_in_a_row_is_cheaper(prompt, completion):
     [
         ("bon-centered", {}),
         ("bon-centered", {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2}),
-        ("off-policy-exact", {"per_device_train_batch_size": 8, "skip_silent": True}),
+        ("off-policy-exact", {"per_device_train_batch_size": 8, "skip_zero_variance": True}),
         ("off-policy-exact", SPLIT),
         ("bon-centered", {"beta": 0.5, "learning_rate": 0.3}),
     ],
@@ -131,7 +131,7 @@ def test_training_goes_the_same_way(tmp_path, method, changes):
     model.save_pretrained(start := str(tmp_path / "start"))  # from where TRL takes a reference
     for share in (False, True):
         settings: dict[str, Any] = {"optim": "sgd", "learning_rate": 1.0, "max_grad_norm": 0.0}
-        settings |= {"num_iterations": 2, "max_steps": 4, "share_prompts": share, **changes}
+        settings |= {"num_iterations": 2, "max_steps": 4, "pack_prompts": share, **changes}
         trainer = train(tmp_path, start=start, method=method, **settings)
         trained: Any = trainer.model
         ends.append((trained.state_dict(), logged(trainer, "entropy")))
@@ -149,7 +149,7 @@ def test_training_goes_the_same_way(tmp_path, method, changes):
 @pytest.mark.parametrize("share", [False, True])
 def test_groups_are_put_together_where_their_prompt_is_to_be_shared(tmp_path, share):
     changes: dict[str, Any] = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2}
-    trainer = train(tmp_path, method="grpo", max_steps=1, share_prompts=share, **changes)
+    trainer = train(tmp_path, method="grpo", max_steps=1, pack_prompts=share, **changes)
     buffered: Any = trainer._buffered_inputs
     groups = [(batch["row"] // 4).view(2, 4) for batch in buffered]
     assert all((each == each[:, :1]).all() for each in groups) == share
@@ -159,14 +159,14 @@ def test_groups_are_put_together_where_their_prompt_is_to_be_shared(tmp_path, sh
 def test_models_whose_attention_cannot_do_it_are_refused(tmp_path):
     model: Any = tiny_model()[0]
     model.config._attn_implementation = "flash_attention_2"
-    with pytest.raises(ValueError, match="share_prompts=True with attn_implementation='flash"):
-        shared_logps(model, model.config, *batch())
+    with pytest.raises(ValueError, match="pack_prompts=True with attn_implementation='flash"):
+        packed_logps(model, model.config, *batch())
     window: Any = LlamaConfig()
     window.sliding_window = 4
     with pytest.raises(ValueError, match="sliding window of 4"):
-        shared_logps(model, window, *batch())
+        packed_logps(model, window, *batch())
     trainer = train(tmp_path, method="grpo", max_steps=1)
-    trainer.args = config(tmp_path, share_prompts=True)
+    trainer.args = config(tmp_path, pack_prompts=True)
     with pytest.raises(ValueError, match="cannot be used with pixel_values"):
         trainer._get_per_token_logps_and_entropies(
             trainer.model, *batch(), pixel_values=torch.zeros(1)

@@ -93,7 +93,7 @@ def test_a_reference_that_is_lost_is_said_to_be(tmp_path, start, after, changes)
     [
         ({"beta": 0.0}, ""),
         ({"method": "grpo"}, "0.01, to the policy that sampled"),
-        ({"method": "bon-mean", "sync_ref_model": False}, "0.01, to the model of the start"),
+        ({"method": "bon-mean", "sync_ref_model": False}, "0.01, to the base model"),
         ({"ref_model_sync_steps": 6}, "0.01, to a model that follows the policy; for max@k - b KL"),
         ({"ref_model_mixup_alpha": 0.5}, "0.01, to a model that follows the policy; for"),
         ({}, "0.01, to the policy that sampled; for max@k - b KL it is b / 8"),

@@ -10,7 +10,7 @@ from datasets import Dataset
 from peft import LoraConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from maxk.estimators import METHODS, advantages, trust_region
+from maxk.estimators import METHODS, advantages, mask_sequences
 from maxk.train import MaxKConfig, MaxKTrainer
 from maxk.train.rewards import RewardError
 from tests.tiny import tiny_model
@@ -68,16 +68,16 @@ class Watched(MaxKTrainer):
         if step not in self.states:
             model: Any = self.model
             self.states[step] = {k: v.clone() for k, v in model.state_dict().items()}
-        if not self.batches or self.batches[-1]["rewards"] is not self._rewards_PN:
+        if not self.batches or self.batches[-1]["rewards"] is not self.weighing.rewards_PN:
             assert self._buffered_inputs is not None
             order = torch.cat([b["row"] for b in self._buffered_inputs]).argsort()
             keys = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
             whole = {key: torch.cat([b[key] for b in self._buffered_inputs])[order] for key in keys}
-            self.batches.append({**whole, "rewards": self._rewards_PN, "step": step})
+            self.batches.append({**whole, "rewards": self.weighing.rewards_PN, "step": step})
         return inputs
 
     def _compute_loss(self, model, inputs):
-        assert "old_per_token_logps" not in inputs or not self._method.off_policy
+        assert "old_per_token_logps" not in inputs or not self.weighing.off_policy
         loss = super()._compute_loss(model, inputs)
         kept = {"row": inputs["row"].clone(), "weights": inputs["advantages"].clone()}
         self.seen.append({**kept, "step": self.state.global_step, "batch": self.batches[-1]})
@@ -135,8 +135,8 @@ def train(
 def bounded(
     method: str, rewards: torch.Tensor, ratios: torch.Tensor, k: int = 2, gate: float = 0.2
 ) -> torch.Tensor:
-    """What the trainer should use by default: ratios within 0.5 of 1, and a trust region of 0.2."""
-    return trust_region(advantages(method, rewards, k, ratios, clamp_delta=0.5), ratios, gate)
+    """What the trainer should use by default: ratios clamped at 0.5, sequences masked at 0.2."""
+    return mask_sequences(advantages(method, rewards, k, ratios, clamp_delta=0.5), ratios, gate)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -267,13 +267,13 @@ def test_the_gradient_is_that_of_weighted_reinforce(tmp_path, method, split):
     "share",
     [pytest.param(False, id="prompts read"), pytest.param(True, id="prompts shared", marks=FUSED)],
 )
-def test_a_trust_region_of_tokens_drops_those_that_moved_and_no_others(tmp_path, rows, skip, share):
+def test_masking_tokens_drops_those_that_moved_and_no_others(tmp_path, rows, skip, share):
     """As above, with the bound on each token: the gradient is that of the tokens within it."""
     low, high = 0.01, 0.02
     trainer = train(
         tmp_path,
         method="off-policy-exact",
-        trust_region="token",
+        masking="token",
         epsilon=low,
         epsilon_high=high,
         num_iterations=3,
@@ -281,8 +281,8 @@ def test_a_trust_region_of_tokens_drops_those_that_moved_and_no_others(tmp_path,
         optim="sgd",
         learning_rate=2.0,
         max_grad_norm=0.0,
-        skip_silent=skip,
-        share_prompts=share,
+        skip_zero_variance=skip,
+        pack_prompts=share,
         per_device_train_batch_size=rows,
         gradient_accumulation_steps=16 // rows,
     )
@@ -314,15 +314,18 @@ def test_a_trust_region_of_tokens_drops_those_that_moved_and_no_others(tmp_path,
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"trust_region": "word"}, "trust_region='word' is unknown; use one of completion, token"),
-        ({"method": "grpo"}, "method='grpo' has TRL's clipping of each token already"),
-        ({"loss_type": "cispo"}, "trust_region='token' needs loss_type='dr_grpo' or"),
+        ({"masking": "word"}, "masking='word' is unknown; use one of sequence, token"),
+        (
+            {"method": "grpo"},
+            "masking='token' is for the off-policy methods; method='grpo' is clipped",
+        ),
+        ({"loss_type": "cispo"}, "masking='token' needs loss_type='dr_grpo' or"),
         ({"importance_sampling_level": "sequence"}, "needs importance_sampling_level='token'"),
     ],
 )
-def test_a_trust_region_that_cannot_be_is_refused(tmp_path, changes, said):
+def test_masking_that_cannot_be_is_refused(tmp_path, changes, said):
     with pytest.raises(ValueError, match=re.escape(said)):
-        config(tmp_path, **({"trust_region": "token"} | changes))
+        config(tmp_path, **({"masking": "token"} | changes))
 
 
 @torch.no_grad()
@@ -361,7 +364,7 @@ def some_equal(completions, **_: Any) -> list[float]:
     ids=["rows of no weight", "on-policy", "whole groups", "split groups"],
 )  # fmt: skip
 def test_what_says_nothing_is_left_out_and_the_gradient_stays(tmp_path, method, split, monkeypatch):
-    """Plain SGD with and without skip_silent ends at the same weights; fewer rows are read."""
+    """Plain SGD ends at the same weights with skip_zero_variance; fewer rows are read."""
     rows: dict[bool, int] = {False: 0, True: 0}
     ends = {}
     for skip in (False, True):
@@ -376,13 +379,13 @@ def test_what_says_nothing_is_left_out_and_the_gradient_stays(tmp_path, method, 
             given: dict[str, Any] = {"per_device_train_batch_size": 16} | split
             trainer = train(
                 tmp_path, some_equal, method=method, num_iterations=2, max_steps=2, optim="sgd",
-                learning_rate=1.0, max_grad_norm=0.0, skip_silent=skip, **given,
+                learning_rate=1.0, max_grad_norm=0.0, skip_zero_variance=skip, **given,
             )  # fmt: skip
         model: Any = trainer.model
         ends[skip] = model.state_dict()
         assert any((trainer.states[0][name] != value).any() for name, value in ends[skip].items())
         for line in logged(trainer, "reward") if skip else []:
-            assert line["drift/iteration_1/max"] == pytest.approx(0, abs=1e-5)
+            assert line["policy_lag/iteration_1/max"] == pytest.approx(0, abs=1e-5)
             assert line["skipped"] >= 0.25  # of weight 0, one is kept where a micro-batch has none
     for name, value in ends[False].items():
         torch.testing.assert_close(ends[True][name], value, atol=1e-6, rtol=1e-5)
@@ -393,7 +396,7 @@ def test_what_says_nothing_is_left_out_and_the_gradient_stays(tmp_path, method, 
 def test_where_nothing_says_anything_nothing_changes(tmp_path, method):
     trainer = train(
         tmp_path, lambda completions, **_: [1.0] * len(completions), method=method,
-        skip_silent=True, num_iterations=2, max_steps=2,
+        skip_zero_variance=True, num_iterations=2, max_steps=2,
     )  # fmt: skip
     model: Any = trainer.model
     for name, value in model.state_dict().items():
@@ -404,8 +407,8 @@ def test_where_nothing_says_anything_nothing_changes(tmp_path, method):
     "changes", [{"beta": 0.1}, {"loss_type": "bnpo"}, {"top_entropy_quantile": 0.5}]
 )
 def test_nothing_is_left_out_where_it_would_have_a_gradient(tmp_path, changes):
-    with pytest.raises(ValueError, match=f"skip_silent=True with {next(iter(changes))}"):
-        config(tmp_path, skip_silent=True, **changes)
+    with pytest.raises(ValueError, match=f"skip_zero_variance=True with {next(iter(changes))}"):
+        config(tmp_path, skip_zero_variance=True, **changes)
 
 
 def after_sgd(
@@ -442,9 +445,10 @@ def test_in_bf16_a_policy_that_stands_still_has_ratio_1(tmp_path, split, bf16):
     expected = advantages("off-policy-exact", trainer.batches[0]["rewards"], 2).flatten()
     for seen in (s for s in trainer.seen if s["batch"] is trainer.batches[0]):
         torch.testing.assert_close(seen["weights"], expected[seen["row"]], atol=1e-6, rtol=0)
-    drift = [line["drift/iteration_3/max"] for line in logged(trainer, "drift/iteration_3/max")]
-    assert drift
-    assert max(drift) == 0
+    name = "policy_lag/iteration_3/max"
+    lag = [line[name] for line in logged(trainer, name)]
+    assert lag
+    assert max(lag) == 0
 
 
 @pytest.mark.parametrize("split", [{}, SPLIT], ids=["whole groups", "split groups"])
@@ -453,7 +457,7 @@ def test_in_bf16_weights_are_those_of_float32_within_its_precision(tmp_path, spl
 
     The ratios follow from two of them; 0.1 is more than their noise and less than the drift.
     """
-    trainer = train(tmp_path, bf16=bf16, num_iterations=3, trust_region="none", **split)
+    trainer = train(tmp_path, bf16=bf16, num_iterations=3, masking="none", **split)
     drift, noise = 0.0, 0.0
     for seen in trainer.seen:
         batch = seen["batch"]
@@ -482,7 +486,7 @@ def logged(trainer: Watched, name: str) -> list[dict[str, Any]]:
 )
 def test_k_follows_its_schedule_at_every_optimiser_step(tmp_path, method, schedule, ks):
     trainer = train(
-        tmp_path, method=method, num_iterations=2, max_steps=6, trust_region="none", **schedule
+        tmp_path, method=method, num_iterations=2, max_steps=6, masking="none", **schedule
     )
     assert [line["k"] for line in logged(trainer, "k")] == ks
     for seen in trainer.seen:
@@ -511,8 +515,8 @@ def test_what_is_logged_is_what_happened(tmp_path, split):
             rewards[:, subsets].amax(-1).mean().item(), abs=1e-6
         )
     pairs = rewards[:, torch.combinations(torch.arange(4), 2)].amax(-1)
-    assert first["groups/no_signal"] == (pairs == pairs[:, :1]).all(-1).float().mean().item()
-    assert first["groups/saturated"] == ((rewards >= 1).sum(-1) > 2).float().mean().item()
+    assert first["groups/zero_variance"] == (pairs == pairs[:, :1]).all(-1).float().mean().item()
+    assert first["groups/all_correct"] == ((rewards >= 1).sum(-1) > 2).float().mean().item()
     weights = advantages(trainer.args.method, rewards, 2)
     assert first["weights/rms"] == pytest.approx(weights.square().mean().sqrt().item(), rel=1e-5)
     texts = [tuple(row[: int(m.sum())].tolist()) for row, m in zip(
@@ -522,13 +526,13 @@ def test_what_is_logged_is_what_happened(tmp_path, split):
     for step in (1, 2):
         moved = logps(trainer.states[step], batch) - logps(trainer.states[0], batch)
         ratios, line = moved.view_as(rewards), lines[step]
-        name = f"drift/iteration_{step + 1}"
+        name = f"policy_lag/iteration_{step + 1}"
         assert line[f"{name}/mean"] == pytest.approx(moved.abs().mean().item(), abs=1e-5)
         assert line[f"{name}/max"] == pytest.approx(moved.abs().max().item(), abs=1e-5)
         assert line["ratio/clamped"] == pytest.approx((moved.expm1().abs() > 0.05).float().mean())
         free = advantages("off-policy-exact", rewards, 2, ratios, clamp_delta=0.05)
-        gated = (trust_region(free, ratios, 0.2) == 0) & (free != 0)
-        assert line["ratio/gated"] == pytest.approx(gated.float().mean().item())
+        masked = (mask_sequences(free, ratios, 0.2) == 0) & (free != 0)
+        assert line["ratio/masked"] == pytest.approx(masked.float().mean().item())
         product = ratios[:, torch.combinations(torch.arange(4), 2)].sum(-1).exp()
         effective = product.sum(-1) ** 2 / (6 * (product**2).sum(-1))
         assert line["ratio/effective"] == pytest.approx(effective.mean().item(), abs=1e-5)
@@ -613,19 +617,6 @@ def test_a_reward_function_that_raises_is_named(tmp_path):
         ({"k_schedule": "linear", "k_end": 5}, "k_end=5 must be between 1 and num_generations=4"),
         ({"k_end": 1}, "k_end=1 with k_schedule='constant'; use 'linear' or 'step'"),
         ({"k_switch": 2.0}, "k_switch=2.0 must be a share"),
-        ({"average_from": 1.0}, "average_from=1.0 must be a share from 0 to below 1"),
-        (
-            {"average_from": 0.5, "load_best_model_at_end": True, "eval_strategy": "steps"}
-            | {"save_strategy": "steps", "eval_steps": 1, "save_steps": 1},
-            "average_from and load_best_model_at_end are two answers",
-        ),
-        ({"keep_start": 1.0}, "keep_start=1.0 must be a share from 0 to below 1"),
-        ({"keep_start": -0.1}, "keep_start=-0.1 must be a share from 0 to below 1"),
-        (
-            {"keep_start": 0.5, "load_best_model_at_end": True, "eval_strategy": "steps"}
-            | {"save_strategy": "steps", "eval_steps": 1, "save_steps": 1},
-            "keep_start and load_best_model_at_end are two answers",
-        ),
         (
             {"method": "grpo", "k_schedule": "linear", "k_end": 2},
             "k_schedule='linear', but method='grpo' has no k",

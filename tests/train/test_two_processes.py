@@ -85,7 +85,7 @@ def test_weights_are_those_of_whole_groups(tmp_path, name):
 
 def test_what_says_nothing_on_one_process_does_not_keep_the_other_waiting(tmp_path):
     given = {"per_device_train_batch_size": 8, "num_iterations": 2, "max_steps": 4}
-    ranks = run(tmp_path, {"method": "off-policy-exact", "skip_silent": True, **given})
+    ranks = run(tmp_path, {"method": "off-policy-exact", "skip_zero_variance": True, **given})
     first, last = (ranks[0]["states"][step] for step in (0, 3))
     assert any((first[key] != last[key]).any() for key in first)
     for key, value in last.items():

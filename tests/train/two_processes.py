@@ -19,7 +19,7 @@ def equal_on_the_first(completions, **_: Any) -> list[float]:
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     settings = json.loads(sys.argv[2])
-    reward = equal_on_the_first if settings.get("skip_silent") else digits
+    reward = equal_on_the_first if settings.get("skip_zero_variance") else digits
     trainer = train(folder, reward, **settings)
     rank = trainer.accelerator.process_index
     kept = {"seen": trainer.seen, "batches": trainer.batches, "states": trainer.states}

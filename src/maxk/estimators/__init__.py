@@ -1,31 +1,36 @@
 """Estimators of max@k and its policy gradient: pure functions, no state, nothing of maxk imported.
 
-The metrics work on lists and numpy arrays without torch; the rest is loaded on first use.
+The metrics work on lists and numpy arrays, and the settings, without torch; the rest is loaded on
+first use.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from maxk.estimators.metrics import max_at_k, pass_at_k
+from maxk.estimators.settings import FACTS, MethodFacts, MethodSettings
 
 if TYPE_CHECKING:
     from maxk.estimators.gradient import subset_max, weights
-    from maxk.estimators.methods import METHODS, advantages, trust_region
+    from maxk.estimators.methods import METHODS, advantages, mask_sequences
 
 __all__ = [
+    "FACTS",
     "METHODS",
+    "MethodFacts",
+    "MethodSettings",
     "advantages",
+    "mask_sequences",
     "max_at_k",
     "pass_at_k",
     "subset_max",
-    "trust_region",
     "weights",
 ]
 
 _NEEDS_TORCH = {
     "METHODS": "methods",
     "advantages": "methods",
-    "trust_region": "methods",
+    "mask_sequences": "methods",
     "subset_max": "gradient",
     "weights": "gradient",
 }

@@ -11,7 +11,8 @@ from collections.abc import Hashable, Iterable
 import torch
 from torch import Tensor
 
-from maxk.estimators import METHODS, advantages
+from maxk.estimators import advantages
+from maxk.estimators.settings import facts_of
 
 
 def group_advantages(
@@ -59,11 +60,9 @@ def group_advantages(
 
 def fewest(method: str, k: int | None) -> int:
     """The smallest group from which a method learns anything."""
-    if method not in METHODS:
-        raise ValueError(f"method={method!r} is unknown; use one of {', '.join(METHODS)}")
-    chosen = METHODS[method]
-    if not chosen.uses_k:
+    facts = facts_of(method)
+    if not facts.uses_k:
         return 2
     if k is None:
         raise ValueError(f"k=None but method={method!r} optimises max@k; give k")
-    return max(2, k + chosen.needs_k_below_n)
+    return max(2, k + facts.needs_k_below_n)

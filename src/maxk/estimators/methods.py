@@ -22,6 +22,7 @@ from maxk.estimators.gradient import (
     group_weights,
     zscore,
 )
+from maxk.estimators.settings import FACTS, MethodFacts
 from maxk.estimators.tensors import check_finite, check_log_ratios, check_rewards, result_dtype
 
 
@@ -139,37 +140,31 @@ def off_policy_normalized(r: Tensor, k: int, log_ratios: Tensor | None) -> Tenso
     return group_weights(r, k, log_ratios, "normalized", "none")
 
 
-@dataclass(frozen=True)
-class Method:
-    """What a method needs to know beside the rewards."""
+@dataclass(frozen=True, kw_only=True)
+class Method(MethodFacts):
+    """The facts of a method and its function of rewards and, if it uses them, k and log-ratios."""
 
     function: Callable[..., Tensor]
-    uses_k: bool = False
-    off_policy: bool = False  # takes log_ratios: its advantages contain the ratio already
-    needs_k_below_n: bool = False  # centred, and so 0 everywhere at k = n
-    clamp_delta: float | None = None  # the default bound on |rho - 1|
 
+
+_FUNCTIONS: dict[str, Callable[..., Tensor]] = {
+    "grpo": grpo,
+    "dr-grpo": dr_grpo,
+    "rloo": rloo,
+    "max-rl": max_rl,
+    "pass-at-k": pass_at_k,
+    "bon-max-mean": bon_max_mean,
+    "bon-max-second": bon_max_second,
+    "bon-loo": bon_loo,
+    "bon-mean": bon_mean,
+    "bon-centered": bon_centered,
+    "off-policy": off_policy,
+    "off-policy-exact": off_policy_exact,
+    "off-policy-normalized": off_policy_normalized,
+}
 
 METHODS: dict[str, Method] = {
-    "grpo": Method(grpo),
-    "dr-grpo": Method(dr_grpo),
-    "rloo": Method(rloo),
-    "max-rl": Method(max_rl),
-    "pass-at-k": Method(pass_at_k, uses_k=True, needs_k_below_n=True),
-    "bon-max-mean": Method(bon_max_mean),
-    "bon-max-second": Method(bon_max_second),
-    "bon-loo": Method(bon_loo, uses_k=True),
-    "bon-mean": Method(bon_mean, uses_k=True, needs_k_below_n=True),
-    "bon-centered": Method(bon_centered, uses_k=True, needs_k_below_n=True),
-    "off-policy": Method(
-        off_policy, uses_k=True, off_policy=True, needs_k_below_n=True, clamp_delta=0.5
-    ),
-    "off-policy-exact": Method(
-        off_policy_exact, uses_k=True, off_policy=True, needs_k_below_n=True
-    ),
-    "off-policy-normalized": Method(
-        off_policy_normalized, uses_k=True, off_policy=True, needs_k_below_n=True
-    ),
+    name: Method(function=function, **vars(FACTS[name])) for name, function in _FUNCTIONS.items()
 }
 
 
@@ -185,7 +180,8 @@ def advantages(
 
     k is the k of max@k, needed by the methods built on it and ignored by the others, so that one
     loop can run them all. log_ratios are taken by the off-policy methods only; without them the
-    policy is the one that sampled. clamp_delta bounds |rho - 1| there (default: the method's own).
+    policy is the one that sampled. clamp_delta bounds |rho - 1| there: None is the method's default
+    (`maxk.estimators.settings.FACTS`), math.inf no clamp.
 
     The result is detached, in the dtype of the inputs. A group whose rewards are all equal says
     nothing about which sample is better and gets exactly 0 from every method.
@@ -216,6 +212,7 @@ def advantages(
             )
     if chosen.off_policy:
         bound = chosen.clamp_delta if clamp_delta is None else clamp_delta
+        assert bound is not None, "an off-policy method has a default"
         arguments.append(
             None if log_ratios is None else clamp(check_log_ratios(log_ratios, rewards), bound)
         )
@@ -232,36 +229,40 @@ def advantages(
     return out.to(result_dtype(rewards, log_ratios))
 
 
-def clamp(log_ratios: Tensor, clamp_delta: float | None) -> Tensor:
-    """Log-ratios with |rho - 1| <= clamp_delta (Listing 3 of the paper clamps delta so)."""
-    if clamp_delta is None:
-        return log_ratios
-    if clamp_delta <= 0:
-        raise ValueError(f"clamp_delta={clamp_delta} must be above 0, or None for no bound")
+def clamp(log_ratios: Tensor, clamp_delta: float) -> Tensor:
+    """Log-ratios with |rho - 1| <= clamp_delta (Listing 3 of the paper clamps delta so).
+
+    clamp_delta=math.inf changes nothing.
+    """
+    if not clamp_delta > 0:
+        raise ValueError(f"clamp_delta={clamp_delta} must be above 0; use math.inf for no clamp")
     low = math.log1p(-clamp_delta) if clamp_delta < 1 else -math.inf
     return log_ratios.clamp(low, math.log1p(clamp_delta))
 
 
-def trust_region(
+def mask_sequences(
     advantages: Float[Tensor, "*batch n"],
     log_ratios: Float[Tensor, "*batch n"],
     epsilon: float = 0.2,
+    epsilon_high: float | None = None,
 ) -> Float[Tensor, "*batch n"]:
     """Advantages, but 0 for samples that have already moved enough the way they are pushed.
 
-    A sample is dropped if rho > 1 + epsilon and its advantage is positive, or rho < 1 - epsilon and
-    it is negative: where PPO's clipped objective is flat. For advantages that contain rho already
-    (the off-policy methods), which clipping rho again would distort.
+    A sample is dropped if rho > 1 + epsilon_high (default: epsilon) and its advantage is positive,
+    or rho < 1 - epsilon and it is negative: where PPO's clipped objective is flat. For advantages
+    that contain rho already (the off-policy methods), which clipping rho again would distort.
 
-    >>> trust_region(torch.tensor([1.0, 1.0, -1.0]), torch.tensor([0.5, -0.5, -0.5]))
+    >>> mask_sequences(torch.tensor([1.0, 1.0, -1.0]), torch.tensor([0.5, -0.5, -0.5]))
     tensor([0., 1., 0.])
     """
-    if not epsilon > 0:
-        raise ValueError(f"epsilon={epsilon} must be above 0")
-    return torch.where(moved(advantages, log_ratios.detach(), epsilon, epsilon), 0.0, advantages)
+    high = epsilon if epsilon_high is None else epsilon_high
+    for name, value in (("epsilon", epsilon), ("epsilon_high", high)):
+        if not value > 0:
+            raise ValueError(f"{name}={value} must be above 0")
+    return torch.where(moved(advantages, log_ratios.detach(), epsilon, high), 0.0, advantages)
 
 
 def moved(advantages: Tensor, log_ratios: Tensor, low: float, high: float) -> Tensor:
     """Where rho is above 1 + high and pushed up, or below 1 - low and pushed down."""
-    drift = log_ratios.expm1()
-    return ((advantages > 0) & (drift > high)) | ((advantages < 0) & (drift < -low))
+    change = log_ratios.expm1()
+    return ((advantages > 0) & (change > high)) | ((advantages < 0) & (change < -low))

@@ -10,8 +10,9 @@ an error, never a verdict.
 import asyncio
 import functools
 import random
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import ray
@@ -20,23 +21,30 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from maxk.records import Verdict
 from maxk.store.codec import tests_from_json
-from maxk.verify import Limits, Verifier
+from maxk.verify import Limits, VerifierSettings
 
 DEATHS = 20  # of actors that a caller lives through for one verdict
 PATIENCE = (0.01, 1.0)  # seconds to wait for an actor that is full or dead, at first and at most
 
 
 @dataclass(frozen=True)
-class Pool:
+class Pool(VerifierSettings):
     """The jails of one node. The settings of the caller that makes the actor count."""
 
-    workers: int | None = None  # None: two per core
     queue: int | None = None  # programs that the actor holds at most; None: four per worker
-    cpu_seconds: float = 4.0
-    wall_seconds: float = 20.0
-    memory_bytes: int = 512 * 2**20
-    after_timeout: float = 1.0
-    allow_unsafe: bool = False
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "Pool":
+        """From the settings of a configuration, where limits are a table of their own."""
+        limits = given.get("limits") or {}
+        for name, table, kind in (("", given, cls), ("limits.", limits, Limits)):
+            known = [field.name for field in fields(kind)]
+            for key in table:
+                if key not in known:
+                    hint = f"; use limits.{key}" if key in Limits.__dataclass_fields__ else ""
+                    hint = hint or f"; use {', '.join(name + each for each in known)}"
+                    raise ValueError(f"the setting {name}{key} of the verifier is unknown{hint}")
+        return cls(**{**given, "limits": Limits(**limits)})
 
 
 async def judge(program: str, tests: str, pool: Pool = Pool()) -> Verdict:  # noqa: B008
@@ -76,7 +84,7 @@ def front(pool: Pool) -> Any:
             get_if_exists=True,
             num_cpus=0,  # the trainer has given out the cores already
             scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
-        ).remote(asdict(pool))
+        ).remote(pool)
     return _known[node]
 
 
@@ -91,15 +99,8 @@ def forget(actor: Any) -> None:
 class Front:
     """The jails of a node behind a queue of bounded length."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
-        pool = Pool(**settings)
-        limits = Limits(
-            cpu_seconds=pool.cpu_seconds,
-            wall_seconds=pool.wall_seconds,
-            memory_bytes=pool.memory_bytes,
-            after_timeout=pool.after_timeout,
-        )
-        self.verifier = Verifier(pool.workers, limits, pool.allow_unsafe)
+    def __init__(self, pool: Pool) -> None:
+        self.verifier = pool.verifier()
         count = len(self.verifier.workers)
         self.threads = ThreadPoolExecutor(count)
         self.room = pool.queue or 4 * count

@@ -231,7 +231,9 @@ def _variety(runs: Sequence[RunData]) -> Numbers:
 def _training(there: bool, figures: list[Shown]) -> Section:
     text = []
     if not there:
-        text = ["No training run is among these; name its folder to see reward and drift here."]
+        text = [
+            "No training run is among these; name its folder to see reward and policy lag here."
+        ]
     elif not figures:
         text = ["Nothing has been logged yet."]
     return Section("training", "Training", "How training went", text, figures)

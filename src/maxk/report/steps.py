@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 STAGES = {"sampling": "#0072b2", "verifying": "#e69f00", "pre-pass": "#cc79a7", "update": "#009e73"}
-_DRIFT = re.compile(r"drift/iteration_(\d+)/")
+_LAG = re.compile(r"policy_lag/iteration_(\d+)/")
 _DASHES = ("-", "--", "-.", ":")
 MOST_ROWS = 24  # of a table over steps
 
 
 def training(runs: Sequence[RunData], look: dict[str, Style]) -> list[Figure]:
-    """Reward, max@k, entropy, drift and dead groups over the steps, as far as they were logged."""
+    """Reward, max@k, entropy, policy lag and zero-variance groups over the steps, where logged."""
     there = {key for run in runs for line in run.metrics for key in line}
     ks = sorted(int(key.removeprefix("max_at/")) for key in there if key.startswith("max_at/"))
     if len(runs) > 1:  # or there are too many lines to tell apart
         ks = ks[:1] + ks[1:][-1:]
-    iteration = max((int(found[1]) for key in there if (found := _DRIFT.match(key))), default=1)
+    iteration = max((int(found[1]) for key in there if (found := _LAG.match(key))), default=1)
     panels = [
         ("reward", "Reward", "Mean reward of the sampled completions.", ["reward"]),
         (
@@ -34,15 +34,15 @@ def training(runs: Sequence[RunData], look: dict[str, Style]) -> list[Figure]:
         ),
         ("training-entropy", "Entropy", "Mean entropy of a token, nats.", ["entropy"]),
         (
-            *("drift", "Drift"),
+            *("policy-lag", "Policy lag"),
             f"|log ratio| of whole completions in PPO iteration {iteration}, against the policy "
             "that sampled.",
-            [f"drift/iteration_{iteration}/{which}" for which in ("mean", "max")],
+            [f"policy_lag/iteration_{iteration}/{which}" for which in ("mean", "max")],
         ),
         (
-            *("dead-groups", "Dead groups"),
-            "No signal: every weight is 0. Saturated: nothing is left to gain at this k.",
-            ["groups/no_signal", "groups/saturated"],
+            *("groups", "Groups that change nothing"),
+            "Zero variance: every weight is 0. All correct: nothing is left to gain at this k.",
+            ["groups/zero_variance", "groups/all_correct"],
         ),
     ]
     return [

@@ -67,14 +67,14 @@ def _training_lines(run: RunData) -> list[str]:
     lines = []
     keys = [
         key
-        for key in ("reward", "max_at/1", "max_at/8", "entropy", "groups/no_signal")
+        for key in ("reward", "max_at/1", "max_at/8", "entropy", "groups/zero_variance")
         if series(run.metrics, key)[1].size
     ]
     for key in keys:
         _, values = series(run.metrics, key)
         means = [float(part.mean()) for part in np.array_split(values, min(len(values), 40))]
         line = sparkline(means, min(means), max(means))
-        lines.append(f"{run.name}  {key:<16} {line}  {means[0]:.3f} to {means[-1]:.3f}")
+        lines.append(f"{run.name}  {key:<20} {line}  {means[0]:.3f} to {means[-1]:.3f}")
     return lines
 
 

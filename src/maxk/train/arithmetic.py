@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import cast
 
-from maxk.estimators import METHODS
+from maxk.estimators.settings import FACTS
 from maxk.train.config import MaxKConfig
 
 ZSCORES = ("bon-mean", "pass-at-k")  # with a k, and of the size of GRPO's
@@ -82,11 +82,11 @@ def kl_term(args: MaxKConfig, updates: float) -> str:
     """
     if not args.beta:
         return ""
-    whom = "a model that follows the policy" if args.sync_ref_model else "the model of the start"
+    whom = "a model that follows the policy" if args.sync_ref_model else "the base model"
     if to_sampler(args, updates):
         whom = "the policy that sampled"
     said = f"{args.beta:g}, to {whom}"
-    if METHODS[args.method].uses_k and args.method not in ZSCORES:
+    if FACTS[args.method].uses_k and args.method not in ZSCORES:
         said += f"; for max@k - b KL it is b / {gradient_over_mean(args):g}"
     return said
 
@@ -104,14 +104,14 @@ def gradient_over_mean(args: MaxKConfig) -> float:
     its weights, and with it k/n of the gradient; the baselines of the others take nothing.
     """
     n = cast(int, args.num_generations)
-    return n / (1 - args.k / n) if METHODS[args.method].off_policy else n
+    return n / (1 - args.k / n) if FACTS[args.method].off_policy else n
 
 
 def split(args: MaxKConfig) -> str:
     """Where the completions of one prompt are taken apart."""
     n = cast(int, args.num_generations)
-    if not METHODS[args.method].off_policy:
-        if args.share_prompts and whole_groups(args):
+    if not FACTS[args.method].off_policy:
+        if args.pack_prompts and whole_groups(args):
             return f"of {n}, whole in a micro-batch: their prompt is read once"
         return f"of {n}, weighed before TRL spreads them over micro-batches"
     local = args.per_device_train_batch_size * cast(int, args.steps_per_generation)

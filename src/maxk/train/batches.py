@@ -5,32 +5,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maxk.estimators.methods import moved
-
 START = "start_per_token_logps"  # of the policy that sampled, as the training model computes them
-PER_COMPLETION = ("row", "advantages", "log_ratio", "clamped", "gated", "effective")
+PER_COMPLETION = ("row", "advantages", "log_ratio", "clamped", "masked", "effective")
 
 
 def log_ratio(batch: dict[str, Any], now: Tensor) -> Tensor:
     """log pi_now(y|x) - log pi_then(y|x) of whole completions: the sum over their tokens.
 
     Both come from the same code, in the same dtype and padding: computed in two ways they would
-    differ by as much as the drift that is to be measured.
+    differ by as much as the policy lag that is to be measured.
     """
     mask = batch["completion_mask"]
     if "tool_mask" in batch:
         mask = mask * batch["tool_mask"]
     return ((now - batch[START]).float() * mask).sum(dim=1)
-
-
-def old_logps(batch: dict[str, Any], now: Tensor, low: float, high: float) -> Tensor:
-    """Old log-probabilities with which TRL drops the tokens that have moved enough, and no others.
-
-    There TRL's ratio is the token's own, and clipped: no gradient. Elsewhere it is 1.
-    """
-    log_ratios = (now - batch[START]).float()
-    gone = moved(batch["advantages"][:, None], log_ratios, low, high)
-    return torch.where(gone, batch[START], now)
 
 
 def rows_of(inputs: dict[str, Any], rows: Tensor) -> dict[str, Any]:

@@ -20,9 +20,10 @@ from peft import LoraConfig
 from transformers import AutoTokenizer, TrainerCallback
 from transformers.trainer_utils import set_seed
 
-from maxk.config import ConfigError, DataTable, ModelTable, RewardTable, TrainConfig
+from maxk.config import RENAMED, ConfigError, DataTable, ModelTable, TrainConfig
 from maxk.data import Account, load_with_account
 from maxk.data.prepare import at_most_difficulty, at_most_tokens, random_split, token_counter
+from maxk.estimators import MethodSettings
 from maxk.grade import UnitTestReward
 from maxk.pocket import resolve
 from maxk.prompts import messages
@@ -37,7 +38,6 @@ from maxk.train.config import MaxKConfig
 from maxk.train.memory import explained
 from maxk.train.rollouts import forget
 from maxk.train.trainer import MaxKTrainer, state_name
-from maxk.verify import Limits, Verifier
 
 DEFAULTS: dict[str, Any] = {  # of this command, where [trl] says nothing
     "logging_steps": 1,
@@ -45,8 +45,8 @@ DEFAULTS: dict[str, Any] = {  # of this command, where [trl] says nothing
     "save_total_limit": 2,
     "report_to": "none",
 }
-OWNED = {"output_dir", "method", "k", "k_schedule", "k_end", "k_switch", "clamp_delta"}
-OWNED |= {"trust_region", "logging_dir", "resume_from_checkpoint"}
+OWNED = {field.name for field in dataclasses.fields(MethodSettings)}  # set by other tables
+OWNED |= {"output_dir", "logging_dir", "resume_from_checkpoint"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +91,7 @@ def train(
     with (
         run.locked() if main else nullcontext(),
         explained(args, config.trl),
-        verifier_of(config.reward) as verifier,
+        config.reward.verifier_settings().verifier() as verifier,
     ):
         if engine is None:  # before the model takes its memory
             engine = engine_of(config.model, model)
@@ -149,7 +149,7 @@ def sample_with(
     model = trainer.accelerator.unwrap_model(trainer.model)
 
     def load() -> None:
-        with trainer.timed("loading"):
+        with trainer.recorder.timed("loading"):
             engine.load((name, weights.detach()) for name, weights in model.named_parameters())
 
     replace_generate(model, tokenizer, engine, load)
@@ -171,7 +171,7 @@ def carry_out(trainer: MaxKTrainer, run: Run, main: bool, say: Callable[[str], N
     trainer.add_callback(WriteMetrics(run))
     with stop.listening():
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
-    trainer.write_rollouts()
+    trainer.recorder.write_rollouts()
     if stop.asked:
         return Outcome(trainer.state.global_step, finished=False)
     trainer.save_model(str(run.folder / f".{MODEL}"))
@@ -187,6 +187,8 @@ def trl_config(config: TrainConfig) -> MaxKConfig:
     for key in config.trl:
         if key in OWNED:
             raise ConfigError(f"trl.{key} is set by the tables [run] and [method]; leave it out")
+        if (old := f"trl.{key}") in RENAMED:
+            raise ConfigError(f"{old} is no more; use {RENAMED[old]}")
         if key not in known:
             close = difflib.get_close_matches(key, known, 1)
             hint = f"; did you mean {close[0]}?" if close else ""
@@ -202,8 +204,8 @@ def trl_config(config: TrainConfig) -> MaxKConfig:
     if not torch.accelerator.is_available():
         given = {"bf16": False, "use_cpu": True} | given
     method = config.method.model_dump()
-    output = str(config.run.out / "checkpoints")
-    return MaxKConfig(output_dir=output, method=method.pop("name"), **method, **given)
+    method["method"] = method.pop("name")
+    return MaxKConfig(output_dir=str(config.run.out / "checkpoints"), **method, **given)
 
 
 def problems_of(table: DataTable, tokenizer: Any) -> tuple[list[Problem], Account]:
@@ -232,17 +234,6 @@ def problems_of(table: DataTable, tokenizer: Any) -> tuple[list[Problem], Accoun
 def prompt_of(problem: Problem, tokenizer: Any) -> Any:
     """Chat messages, or their text for a model without a chat template."""
     return messages(problem) if tokenizer.chat_template else messages(problem)[0]["content"]
-
-
-def verifier_of(table: RewardTable) -> Verifier:
-    """The judge of the programs."""
-    limits = Limits(
-        cpu_seconds=table.cpu_seconds,
-        after_timeout=table.after_timeout,
-        wall_seconds=table.wall_seconds,
-        memory_bytes=table.memory_bytes,
-    )
-    return Verifier(table.workers, limits, table.allow_unsafe)
 
 
 def last_checkpoint(run: Run, processes: int) -> Path | None:

@@ -13,10 +13,11 @@ FULL_REWARD = 1.0  # all unit tests passed
 
 
 def group_metrics(rewards_PN: Tensor, weights_PN: Tensor, k: int | None) -> dict[str, float]:
-    """max@k of the sampled groups, how many have nothing to teach, and the size of the weights.
+    """max@k of the sampled groups, how many change nothing, and the size of the weights.
 
-    A group has no signal if every weight in it is 0. It is saturated if any k of its samples reach
-    the full reward: no gain is left at this k. The size is what a KL term is weighed against.
+    A group counts as zero-variance if every weight in it is 0, and as all-correct if every k of its
+    samples have the full reward among them: max@k has nothing left to gain. The size is what a KL
+    term is weighed against.
     """
     n = rewards_PN.shape[-1]
     ks = [k for k in SHOWN_KS if k <= n]
@@ -24,8 +25,8 @@ def group_metrics(rewards_PN: Tensor, weights_PN: Tensor, k: int | None) -> dict
     full = (rewards_PN >= FULL_REWARD).sum(-1)
     return {
         **{f"max_at/{k}": value for k, value in zip(ks, curve.tolist(), strict=True)},
-        "groups/no_signal": (weights_PN == 0).all(-1).float().mean().item(),
-        "groups/saturated": (full > n - (k or 1)).float().mean().item(),
+        "groups/zero_variance": (weights_PN == 0).all(-1).float().mean().item(),
+        "groups/all_correct": (full > n - (k or 1)).float().mean().item(),
         "weights/rms": weights_PN.double().square().mean().sqrt().item(),
     }
 
@@ -39,7 +40,7 @@ def unique_share(ids: Sequence[int], n: int) -> float:
 def effective_share(log_ratios_PN: Tensor, k: int) -> Tensor:
     """Effective number of k-subsets as a share of all: (sum W)^2 / (C(n,k) sum W^2), W = prod rho.
 
-    Per group; 1 without drift, 1/C(n,k) when one subset has all the weight.
+    Per group; 1 without policy lag, 1/C(n,k) when one subset has all the weight.
 
     >>> effective_share(torch.zeros(2, 8), 4).tolist()
     [[1.0], [1.0]]

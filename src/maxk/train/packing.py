@@ -170,7 +170,7 @@ def even_share(count: int, most: int) -> int:
     return -(-count // -(-count // most))
 
 
-def shared_logps(
+def packed_logps(
     model: Any, config: Any, ids: Tensor, mask: Tensor, width: int
 ) -> tuple[Tensor, Tensor | None]:
     """Log-probability and entropy of every token of the completions, by one pass of the model.
@@ -183,8 +183,8 @@ def shared_logps(
     attention = config._attn_implementation
     if attention not in ("sdpa", "eager"):
         raise ValueError(
-            f"share_prompts=True with attn_implementation={attention!r}, which takes no mask of "
-            "this kind; use 'sdpa' or share_prompts=False"
+            f"pack_prompts=True with attn_implementation={attention!r}, which takes no mask of "
+            "this kind; use 'sdpa' or pack_prompts=False"
         )
     out = model(
         input_ids=packed.ids,

@@ -33,7 +33,7 @@ class CatchUp(TrainerCallback):
         warnings.warn(
             f"ref_model_mixup_alpha={alpha:g}, ref_model_sync_steps={every}: the checkpoint of "
             f"step {state.global_step} does not have the reference model, so the KL term begins "
-            "with the model of the start again; it can go on with ref_model_mixup_alpha=1 at "
+            "with the base model again; it can go on with ref_model_mixup_alpha=1 at "
             "every step that is a multiple of ref_model_sync_steps",
             stacklevel=2,
         )

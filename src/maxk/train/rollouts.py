@@ -2,7 +2,7 @@
 
 A part of the table `rollouts` is one batch of completions, named after the optimiser step at which
 it was sampled. Weights and log-ratios are lists: one entry per time the completion was trained on.
-Where it was left out of the loss (skip_silent) its weight is 0 and there is no log-ratio.
+Where it was left out of the loss (skip_zero_variance) its weight is 0 and there is no log-ratio.
 """
 
 import math

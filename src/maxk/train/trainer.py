@@ -1,58 +1,35 @@
 """TRL's GRPO trainer with the advantages of max@k.
 
-TRL computes advantages inside `_generate_and_score_completions`; here they are replaced after it.
-The off-policy methods need the ratio of every sample of a group to the policy that sampled it, and
-need it before each optimiser step. TRL spreads a group over micro-batches and processes. So one
-pass without gradients is made then over all buffered micro-batches, the ratios are gathered, and
-the weights are written back to where TRL reads its advantages. Where micro-batches can hold whole
-groups they are made to, and the weights come from the forward pass of the loss itself. The ratio is
-part of these weights, so TRL's own is made 1 by taking `old_per_token_logps` away: its gradient is
-then weight times grad log pi. With trust_region="token" they are given back for the tokens that
-have moved too far, which TRL then clips.
+TRL computes advantages inside `_generate_and_score_completions`; here they are replaced after it by
+the weights of `maxk.train.weighing`. The off-policy methods need the ratio of every sample of a
+group to the policy that sampled it, and need it before each optimiser step. TRL spreads a group
+over micro-batches and processes. So one pass without gradients (the pre-pass) is made then over all
+buffered micro-batches, the ratios are gathered, and the weights are written back to where TRL reads
+its advantages. Where micro-batches can hold whole groups they are made to, and the weights come
+from the forward pass of the loss itself. The ratio is part of these weights, so TRL's own is made 1
+by taking `old_per_token_logps` away: its gradient is then weight times grad log pi. With
+masking="token" they are given back for the tokens that have moved too far, which TRL then clips.
 """
 
-import json
-import time
-from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 import trl.trainer.utils
-from accelerate.utils import DistributedType, gather_object, send_to_device
+from accelerate.utils import send_to_device
 from torch import Tensor
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from maxk.estimators import METHODS, advantages, trust_region
-from maxk.grade.reward import text_of
-from maxk.store.codec import dict_of_verdict
 from maxk.store.run import Run
 from maxk.train.arithmetic import arithmetic, whole_groups
-from maxk.train.average import AverageWeights, KeepStart
-from maxk.train.batches import (
-    PER_COMPLETION,
-    START,
-    log_ratio,
-    old_logps,
-    put_back,
-    regrouped,
-    rows_of,
-)
+from maxk.train.batches import START, log_ratio, put_back, regrouped, rows_of
 from maxk.train.config import MaxKConfig
 from maxk.train.finite import refuse_infinite, without_cudnn
-from maxk.train.metrics import effective_share, group_metrics, unique_share
-from maxk.train.packing import shared_logps
+from maxk.train.packing import packed_logps
+from maxk.train.recorder import Recorder
 from maxk.train.reference import CatchUp
 from maxk.train.rewards import named, start_early
-from maxk.train.rollouts import Batch
-
-_KEPT = ("_step", "_weighed_at", "_weighed_with", "_sampled_at")  # in checkpoints
-
-_SPREAD = (DistributedType.FSDP, DistributedType.DEEPSPEED)  # a weight over several processes
-
-Columns = dict[str, Tensor]  # of prompts x samples
+from maxk.train.weighing import Columns, Weighing
 
 
 class MaxKTrainer(GRPOTrainer):
@@ -76,8 +53,8 @@ class MaxKTrainer(GRPOTrainer):
     ) -> None:
         if not isinstance(args, MaxKConfig):
             raise ValueError(f"args is a {type(args).__name__}; use a MaxKConfig")
-        if args.share_prompts and not hasattr(trl.trainer.utils, "add_fused_lm_head"):
-            raise ValueError(f"share_prompts=True needs a newer TRL than {trl.__version__}: 1.16")
+        if args.pack_prompts and not hasattr(trl.trainer.utils, "add_fused_lm_head"):
+            raise ValueError(f"pack_prompts=True needs a newer TRL than {trl.__version__}: 1.16")
         size = len(train_dataset) if hasattr(train_dataset, "__len__") else None
         numbers = arithmetic(args, size)
         if args.process_index == 0:
@@ -85,42 +62,28 @@ class MaxKTrainer(GRPOTrainer):
         given = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
         without_cudnn()
         super().__init__(model, [named(f) for f in given], args, train_dataset, *rest, **kwargs)
-        self._given_rewards, self._run = given, run
-        self._method = METHODS[args.method]
-        self._live = self._method.off_policy and whole_groups(args) and not args.use_liger_kernel
-        self._regrouped = whole_groups(args) and (self._live or args.share_prompts)
+        self._given_rewards = given
+        self.weighing = Weighing(args.method_settings, args.epsilon, args.epsilon_high)
+        self.recorder = Recorder(
+            lambda name, value: self._metrics["train"][name].append(value),
+            self._gathered,
+            run,
+            self.is_world_process_zero(),
+        )
+        off_policy = self.weighing.off_policy
+        # Micro-batches have whole groups, so the pass of the loss has all ratios that weights need.
+        self._weighs_in_loss = off_policy and whole_groups(args) and not args.use_liger_kernel
+        self._regroups = whole_groups(args) and (self._weighs_in_loss or args.pack_prompts)
         self._rewards_per_func: Tensor | None = None
-        self._rewards_PN: Tensor | None = None  # of all processes, as they were generated
-        self._sampled_at = -1  # the optimiser step at which the buffered completions were sampled
-        self._weighed_at = -1  # the optimiser step that the weights in the buffer are for
-        self._weighed_with: int | None = None  # and its k
         self._inputs: list[dict[str, Any]] = []  # the prompts being completed
-        self._texts: list[dict[str, Any]] = []  # this process's completions, to be written down
-        self._batch: Batch | None = None  # all processes' completions with their weights so far
-        self._losing: dict[str, Any] | None = None  # the micro-batch whose loss is being computed
-        self._used: list[dict[str, Any]] = []  # micro-batches trained on since the last collection
-        self._seconds: defaultdict[str, float] = defaultdict(float)
-        self._average: AverageWeights | None = None
-        if args.average_from is not None:
-            self._need_whole_weights("average_from")
-            self._average = AverageWeights(args.average_from)
-            self.add_callback(self._average)
-        if args.keep_start:
-            self._need_whole_weights("keep_start")
-            if hasattr(self.model, "peft_config"):
-                raise ValueError("keep_start is not for adapters; scale their lora_alpha instead")
-            self.add_callback(KeepStart(self.model, args.keep_start))
+        self._loss_batch: dict[str, Any] | None = None  # the micro-batch whose loss is computed
         if args.sync_ref_model:
             self.add_callback(CatchUp(self.ref_model, numbers.updates_per_batch))
-
-    def _need_whole_weights(self, name: str) -> None:
-        if self.accelerator.distributed_type in _SPREAD:
-            raise ValueError(f"{name} needs whole weights in each process; leave it out")
 
     # --- what TRL calls ----------------------------------------------------------------------
 
     def _generate(self, *args: Any, **kwargs: Any) -> Any:
-        with self.timed("sampling"):
+        with self.recorder.timed("sampling"):
             generated = super()._generate(*args, **kwargs)
         start_early(self._given_rewards, self._inputs, generated)
         return generated
@@ -128,17 +91,15 @@ class MaxKTrainer(GRPOTrainer):
     def _calculate_rewards(
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
     ) -> Tensor:
-        with self.timed("verifying"):
+        with self.recorder.timed("verifying"):
             rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         self._rewards_per_func = rewards
         if self._training():
-            # Python hashes tuples of numbers the same way in every process.
-            ids = torch.tensor([hash(tuple(ids)) for ids in completion_ids_list])
-            every = self._gathered(ids.to(self.accelerator.device)).tolist()
-            self._note("unique", unique_share(every, self.args.num_generations or 1))
-            self._note_verdicts()
-            if self._run is not None:
-                self._texts = self._written(inputs, prompts, completions)
+            device = self.accelerator.device
+            n = self.args.num_generations or 1
+            self.recorder.note_completions(completion_ids_list, n, device)
+            self.recorder.note_verdicts(self._given_rewards, device)
+            self.recorder.keep_texts(self._given_rewards, inputs, prompts, completions)
         return rewards
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -148,28 +109,25 @@ class MaxKTrainer(GRPOTrainer):
         output = super()._generate_and_score_completions(inputs)
         if not self._training():
             return output
-        if self._method.off_policy and "pixel_values" in output:
+        if self.weighing.off_policy and "pixel_values" in output:
             raise ValueError(
                 f"method={self.args.method!r} is for prompts of text; use an on-policy method, "
                 "such as 'bon-centered', for prompts with images"
             )
-        self._rewards_PN = self._group_rewards()
-        self._sampled_at = self._weighed_at = self.state.global_step
-        self._weighed_with = self._k()
-        weights = self._columns(None)["advantages"].flatten()
+        rewards_PN = self._group_rewards()
+        self.weighing.begin(rewards_PN, self.state.global_step, self._k())
+        weights_PN = self.weighing.columns()["advantages"]
+        weights = weights_PN.flatten()
         count = len(output["advantages"])
         first = self.accelerator.process_index * count
         output["row"] = torch.arange(first, first + count, device=weights.device)
         output["advantages"] = weights[output["row"]].to(output["advantages"].dtype)
         output["log_ratio"] = torch.zeros(count, device=weights.device)
         if "old_per_token_logps" in output:
-            take = output.pop if self._method.off_policy else output.get
+            take = output.pop if self.weighing.off_policy else output.get
             output[START] = take("old_per_token_logps")
         self._show_advantages(weights)
-        grouped = weights.view_as(self._rewards_PN)
-        for name, value in group_metrics(self._rewards_PN, grouped, self._k()).items():
-            self._note(name, value)
-        self._begin_batch()
+        self.recorder.begin_batch(rewards_PN, weights_PN, self.state.global_step, self._k())
         return output
 
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
@@ -177,49 +135,48 @@ class MaxKTrainer(GRPOTrainer):
         inputs = super()._prepare_inputs(generation_batch)
         if not self._training():
             return inputs
-        if self._regrouped and self._buffered_inputs is not before:
+        if self._regroups and self._buffered_inputs is not before:
             self._buffered_inputs = regrouped(
                 cast(list, self._buffered_inputs), cast(int, self.num_generations)
             )
-        if self._weighed_at != self.state.global_step:
-            self._weighed_at = self.state.global_step
-            if self._method.off_policy and not self._live:
-                with self.timed("pre-pass"):
-                    self._weigh_again()
-            elif not self._method.off_policy and self._weighed_with != self._k():
-                self._write(self._columns(None))
-            self._weighed_with = self._k()
+        if self.weighing.go_on(self.state.global_step, self._k()):
+            if not self.weighing.off_policy:
+                self._write(self.weighing.columns())
+            elif not self._weighs_in_loss:
+                with self.recorder.timed("pre-pass"):
+                    self._prepass()
         assert self._buffered_inputs is not None
         return self._buffered_inputs[self._step % cast(int, self.args.steps_per_generation)]
 
     def _compute_loss(self, model: Any, inputs: Any) -> Any:
-        rows = self._telling(inputs) if self.args.skip_silent and self._training() else None
-        self._losing = losing = inputs if rows is None else rows_of(inputs, rows)
+        rows = None
+        if self.args.skip_zero_variance and self._training():
+            rows = self._rows_with_gradient(inputs)
+        self._loss_batch = part = inputs if rows is None else rows_of(inputs, rows)
         try:
-            loss = super()._compute_loss(model, losing)
+            loss = super()._compute_loss(model, part)
             if rows is not None:
                 # The loss is a mean over rows, and those left out would have added nothing to it.
                 loss = loss * (len(rows) / len(inputs["row"]))
-                put_back(losing, inputs, rows)
+                put_back(part, inputs, rows)
             return loss
         finally:
-            self._losing = None
+            self._loss_batch = None
             if self._training():
-                if self._method.off_policy:
+                if self.weighing.off_policy:
                     inputs.pop("old_per_token_logps", None)  # those of this step
-                kept = {name: inputs[name] for name in PER_COMPLETION if name in inputs}
-                self._used.append(kept)
+                self.recorder.use(inputs)
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
-        if self.args.share_prompts:
-            out = self._shared_logps(*args, **kwargs)
+        if self.args.pack_prompts:
+            out = self._packed_logps(*args, **kwargs)
         else:
             out = super()._get_per_token_logps_and_entropies(*args, **kwargs)
-        if self._losing is not None and START in self._losing and self._training():
-            self._see_ratios(self._losing, out[0].detach())
+        if self._loss_batch is not None and START in self._loss_batch and self._training():
+            self._note_ratios(self._loss_batch, out[0].detach())
         return out
 
-    def _shared_logps(
+    def _packed_logps(
         self,
         model: Any,
         input_ids: Tensor,
@@ -231,29 +188,27 @@ class MaxKTrainer(GRPOTrainer):
     ) -> tuple[Tensor, Tensor | None, None]:
         for name, value in more.items():
             if value is not None and value is not False:
-                raise ValueError(f"share_prompts=True cannot be used with {name}")
+                raise ValueError(f"pack_prompts=True cannot be used with {name}")
         config: Any = self.accelerator.unwrap_model(model).config
         size = batch_size or len(input_ids)
-        logps, entropies = [], []
+        parts = []
         for ids, mask in zip(input_ids.split(size), attention_mask.split(size), strict=True):
             with self.accelerator.autocast():
-                some, of_them = shared_logps(model, config, ids, mask, logits_to_keep)
-            logps.append(some)
-            if compute_entropy:
-                entropies.append(of_them)
+                parts.append(packed_logps(model, config, ids, mask, logits_to_keep))
+        logps, entropies = zip(*parts, strict=True)
         return torch.cat(logps), torch.cat(entropies) if compute_entropy else None, None
 
     def training_step(self, model: Any, *args: Any, **kwargs: Any) -> Any:
-        with self.timed("step"):
+        with self.recorder.timed("step"):
             loss = super().training_step(model, *args, **kwargs)
         if self.accelerator.sync_gradients:
             if not self.args.fp16:  # where such steps are a matter of course, and left out
                 refuse_infinite(model, self.state.global_step + 1)
             self._collect()
-            self._note_seconds()
+            self.recorder.note_seconds()
             k = self._k()
             if k is not None:
-                self._note("k", k)
+                self.recorder.note("k", k)
         return loss
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
@@ -268,28 +223,22 @@ class MaxKTrainer(GRPOTrainer):
 
     # --- weights -----------------------------------------------------------------------------
 
-    def _telling(self, inputs: dict[str, Any]) -> Tensor | None:
+    def _rows_with_gradient(self, inputs: dict[str, Any]) -> Tensor | None:
         """The rows of a micro-batch that can change the policy; None if these are all.
 
-        Off-policy the weights come with the loss, so there it is whole groups: those with unequal
-        rewards. One group, or one row, is always kept: every process has a forward pass to make.
+        One group, or one row, is always kept: every process has a forward pass to make.
         """
-        if self._method.off_policy:
-            rewards_PN = cast(Tensor, self._rewards_PN)
-            unequal_PN = (rewards_PN != rewards_PN[:, :1]).any(-1, keepdim=True)
-            telling = unequal_PN.expand_as(rewards_PN).flatten()[inputs["row"]]
-        else:
-            telling = inputs["advantages"] != 0
-        if not telling.any():
-            telling[: cast(int, self.num_generations) if self._live else 1] = True
+        keep = self.weighing.has_gradient(inputs["row"], inputs["advantages"])
+        if not keep.any():
+            keep[: cast(int, self.num_generations) if self._weighs_in_loss else 1] = True
         if self.accelerator.num_processes > 1:  # TRL gathers by row, so all keep as many
-            most = int(self._gathered(telling.sum().view(1)).max())
-            silent = (~telling).nonzero()[:, 0]  # where groups must stay whole, they lie together
-            telling[silent[: most - int(telling.sum())]] = True
-        return None if telling.all() else telling.nonzero()[:, 0]
+            most = int(self._gathered(keep.sum().view(1)).max())
+            dropped = (~keep).nonzero()[:, 0]  # where groups must stay whole, they lie together
+            keep[dropped[: most - int(keep.sum())]] = True
+        return None if keep.all() else keep.nonzero()[:, 0]
 
     def _k(self) -> int | None:
-        return self.args.k_at(self.state.global_step, self.state.max_steps)
+        return self.weighing.settings.k_at(self.state.global_step, self.state.max_steps)
 
     def _group_rewards(self) -> Tensor:
         """The rewards of all processes, a row per prompt."""
@@ -302,30 +251,13 @@ class MaxKTrainer(GRPOTrainer):
         per_func = self._rewards_per_func * self.reward_weights.to(self._rewards_per_func.device)
         return per_func.nansum(dim=1).view(-1, cast(int, self.num_generations))
 
-    def _columns(self, log_ratios_PN: Tensor | None, groups: Tensor | None = None) -> Columns:
-        """The weights of all groups of the batch or of some, and what was done to get them."""
-        assert self._rewards_PN is not None
-        rewards_PN = self._rewards_PN if groups is None else self._rewards_PN[groups]
-        if log_ratios_PN is None or not self._method.off_policy:
-            return {"advantages": advantages(self.args.method, rewards_PN, self._k())}
-        bound, k = self.args.clamp_delta, self._k()
-        free = advantages(self.args.method, rewards_PN, k, log_ratios_PN, clamp_delta=bound)
-        kept = free
-        if self.args.trust_region == "completion":
-            kept = trust_region(free, log_ratios_PN, self.args.epsilon)
-        return {
-            "advantages": kept,
-            "clamped": (log_ratios_PN.expm1().abs() > cast(float, bound)).float(),
-            "gated": ((kept == 0) & (free != 0)).float(),
-            "effective": effective_share(log_ratios_PN, k or 1).expand_as(kept).float(),
-        }
-
     @torch.no_grad()
-    def _weigh_again(self) -> None:
+    def _prepass(self) -> None:
         """Weights for the policy as it is now, written into every buffered micro-batch."""
         batches = self._buffered_inputs
+        rewards_PN = self.weighing.rewards_PN
         assert batches is not None
-        assert self._rewards_PN is not None
+        assert rewards_PN is not None
         for batch in batches:
             now = self._get_per_token_logps_and_entropies(
                 self.model,
@@ -338,7 +270,7 @@ class MaxKTrainer(GRPOTrainer):
         ratios = self._gathered(torch.cat([batch["log_ratio"] for batch in batches]))
         log_ratios = torch.empty_like(ratios)
         log_ratios[rows] = ratios
-        self._write(self._columns(log_ratios.view_as(self._rewards_PN)))
+        self._write(self.weighing.columns(log_ratios.view_as(rewards_PN)))
 
     def _write(self, columns: Columns) -> None:
         """Put what belongs to each completion beside it."""
@@ -347,68 +279,31 @@ class MaxKTrainer(GRPOTrainer):
                 batch[name] = values_PN.flatten()[batch["row"]].float()
 
     @torch.no_grad()
-    def _see_ratios(self, batch: dict[str, Any], now: Tensor) -> None:
+    def _note_ratios(self, batch: dict[str, Any], now: Tensor) -> None:
         """Note the ratios of a micro-batch whose forward pass, for the loss, was just made.
 
         Where it holds whole groups these are all that the weights need. TRL reads them after this.
         """
         batch["log_ratio"] = log_ratio(batch, now)
-        if self._live and self._sampled_at != self.state.global_step:
+        if self._weighs_in_loss and self.weighing.sampled_at != self.state.global_step:
             n = cast(int, self.num_generations)
             groups = batch["row"].view(-1, n)[:, 0] // n
-            for name, values in self._columns(batch["log_ratio"].view(-1, n), groups).items():
+            columns = self.weighing.columns(batch["log_ratio"].view(-1, n), groups)
+            for name, values in columns.items():
                 batch[name] = values.flatten().float()
-        if self.args.trust_region == "token":
-            args = self.args
-            high = args.epsilon if args.epsilon_high is None else args.epsilon_high
-            batch["old_per_token_logps"] = old_logps(batch, now, args.epsilon, high)
+        old = self.weighing.old_logps(batch["advantages"], now, batch[START])
+        if old is not None:
+            batch["old_per_token_logps"] = old
 
     # --- what is logged ----------------------------------------------------------------------
 
     def _collect(self) -> None:
         """Gather what the micro-batches since the last time were trained with, and note it."""
-        used, self._used = self._used, []
-        if not used:
-            return
-        names = [name for name in PER_COMPLETION if name in used[0]]
-        local = torch.stack([torch.cat([b[name].double() for b in used]) for name in names], dim=1)
-        columns = dict(zip(names, self._gathered(local).unbind(dim=1), strict=True))
-        rows, weights, ratios = (columns[name] for name in ("row", "advantages", "log_ratio"))
-        every = cast(int, self.args.steps_per_generation) * self.num_iterations
-        iteration = (self._step - 1) % every // cast(int, self.args.steps_per_generation)
-        if every != self.args.gradient_accumulation_steps:  # else there is nothing to drift
-            seen = ratios[~ratios.isnan()].abs()
-            self._note(f"drift/iteration_{iteration + 1}/mean", seen.mean())
-            self._note(f"drift/iteration_{iteration + 1}/max", seen.max())
-        if self.args.skip_silent:
-            self._note("skipped", ratios.isnan().double().mean())
-        for name in ("clamped", "gated", "effective"):
-            if name in columns:
-                self._note(f"ratio/{name}", columns[name].nanmean())
-        if self._batch is not None:
-            self._batch.add(rows.int().tolist(), weights.tolist(), ratios.tolist())
-
-    def _note(self, name: str, value: float | Tensor) -> None:
-        self._metrics["train"][name].append(float(value))
-
-    def _note_verdicts(self) -> None:
-        """Where TRL does not lend its loggers to reward functions (before 1.0), ask them here."""
-        if hasattr(GRPOTrainer, "_log_metric"):
-            return
-        for function in self._given_rewards:
-            for name, share in (function.shares() if hasattr(function, "shares") else {}).items():
-                local = torch.tensor([share], device=self.accelerator.device)
-                self._note(f"verdict/{name}", self._gathered(local).mean())
-
-    def _note_seconds(self) -> None:
-        seconds, self._seconds = self._seconds, defaultdict(float)
-        parts = {name: seconds[name] for name in ("sampling", "verifying", "pre-pass")}
-        if "loading" in seconds:  # of weights into another sampler, within the sampling
-            parts["loading"] = seconds["loading"]
-            parts["sampling"] -= parts["loading"]
-        parts["update"] = seconds["step"] - sum(parts.values())
-        for name, value in parts.items():
-            self._note(f"seconds/{name}", value)
+        per_batch = cast(int, self.args.steps_per_generation)
+        every = per_batch * self.num_iterations
+        iteration = (self._step - 1) % every // per_batch
+        one_step = every == self.args.gradient_accumulation_steps
+        self.recorder.collect(None if one_step else iteration, self.args.skip_zero_variance)
 
     def _show_advantages(self, weights: Tensor) -> None:
         """TRL has logged its own advantages; put ours in their place."""
@@ -418,62 +313,15 @@ class MaxKTrainer(GRPOTrainer):
             for i, weight in enumerate(weights[len(weights) - count :].tolist()):
                 shown[len(shown) - count + i] = weight
 
-    @contextmanager
-    def timed(self, phase: str) -> Iterator[None]:
-        """Count the time of this to a phase of the step, as `seconds/PHASE` in the metrics."""
-        begun = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._seconds[phase] += time.perf_counter() - begun
-
-    # --- the run's folder --------------------------------------------------------------------
-
-    def _written(self, inputs: Any, prompts: Any, completions: Any) -> list[dict[str, Any]]:
-        """This process's completions as they are written down, all but their weights."""
-        verdicts: list[Any] = [None] * len(completions)
-        for function in self._given_rewards:
-            verdicts = getattr(function, "verdicts", verdicts)
-        return [
-            {
-                "problem": row.get("problem"),
-                "prompt": prompt if isinstance(prompt, str) else json.dumps(prompt),
-                "completion": text_of(completion),
-                "verdict": None if verdict is None else json.dumps(dict_of_verdict(verdict)),
-            }
-            for row, prompt, completion, verdict in zip(
-                inputs, prompts, completions, verdicts, strict=True
-            )
-        ]
-
-    def _begin_batch(self) -> None:
-        """Write the batch that is done with and begin the next."""
-        if self._run is None:
-            return
-        number = 0
-        if self._batch is not None:
-            number = self._batch.number + 1 if self._batch.step == self._sampled_at else 0
-            self.write_rollouts()
-        texts = cast(list, gather_object(self._texts))
-        rewards = cast(Tensor, self._rewards_PN).flatten().tolist()
-        texts = [{**text, "reward": reward} for text, reward in zip(texts, rewards, strict=True)]
-        self._batch = Batch(self._sampled_at, number, cast(int, self.num_generations), texts)
-
-    def write_rollouts(self) -> None:
-        """Write the completions that have been sampled last, with what is known of them so far."""
-        if self._batch is not None and self._run is not None and self.is_world_process_zero():
-            self._batch.write(self._run)
-
     # --- checkpoints -------------------------------------------------------------------------
 
     def _state(self) -> dict[str, Any]:
         """What the rest of the PPO iterations on a batch needs, of this process."""
         return {
-            **{name: getattr(self, name) for name in _KEPT},
+            "micro_step": self._step,
             "buffer": self._buffered_inputs,
-            "rewards": self._rewards_PN,
-            "batch": None if self._batch is None else self._batch.state(),
-            "average": None if self._average is None else self._average.kept(),
+            "weighing": self.weighing.state(),
+            "rollouts": self.recorder.state(),
         }
 
     def _restore(self, path: Path) -> None:
@@ -483,13 +331,11 @@ class MaxKTrainer(GRPOTrainer):
                 f"has no {path.name}"
             )
         state = torch.load(path, map_location="cpu", weights_only=True)
-        for name in _KEPT:
-            setattr(self, name, state[name])
-        tensors = (state["buffer"], state["rewards"])
-        self._buffered_inputs, self._rewards_PN = send_to_device(tensors, self.accelerator.device)
-        self._batch = None if state["batch"] is None else Batch.of_state(state["batch"])
-        if self._average is not None and state.get("average") is not None:
-            self._average.restore(state["average"])
+        self._step = state["micro_step"]
+        tensors = (state["buffer"], state["weighing"])
+        self._buffered_inputs, weighing = send_to_device(tensors, self.accelerator.device)
+        self.weighing.restore(weighing)
+        self.recorder.restore(state["rollouts"])
 
     def _training(self) -> bool:
         return self.model is not None and self.model.training

@@ -2,5 +2,6 @@
 
 from maxk.verify.jail import Limits, WorkerFailed
 from maxk.verify.judge import Verifier
+from maxk.verify.settings import VerifierSettings
 
-__all__ = ["Limits", "Verifier", "WorkerFailed"]
+__all__ = ["Limits", "Verifier", "VerifierSettings", "WorkerFailed"]

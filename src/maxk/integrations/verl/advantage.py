@@ -5,44 +5,56 @@ prompt of every row, and wants an advantage for each token.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 from verl.trainer.ppo.core_algos import register_adv_est
 
-from maxk.estimators import METHODS
 from maxk.estimators.groups import group_advantages
+from maxk.estimators.settings import FACTS, MethodSettings
 
 PREFIX = "maxk-"
 TRAINER = "maxk"  # the trainer_mode under which verl finds ours
 
 
+SETTINGS = ("k", "clamp_delta", "masking")  # of MethodSettings; verl has no schedule of k
+
+
 @dataclass(frozen=True)
 class Options:
-    """The table `algorithm.maxk` of verl's configuration."""
+    """The table `algorithm.maxk` of verl's configuration: settings of the method that is asked for.
 
-    k: int | None = None
-    clamp_delta: float = 0.5  # of the off-policy methods: the bound on |rho - 1|
-    trust_region: bool = (
-        True  # drop samples that left 1 +- actor.clip_ratio the way they are pushed
-    )
-    recomputed: bool = False  # set by our trainer, which keeps the ratios up to date
+    recomputed: set by our trainer, which keeps the ratios up to date.
+    """
+
+    method: MethodSettings
+    recomputed: bool = False
 
     @classmethod
-    def of(cls, algorithm: Any) -> "Options":
+    def of(cls, algorithm: Any, method: str) -> "Options":
         """What verl's table `algorithm` says."""
         given: Mapping[str, Any] = (algorithm.get("maxk") if algorithm is not None else None) or {}
-        known = [field.name for field in fields(cls)]
         for key in given:
-            if key not in known:
-                raise ValueError(f"algorithm.maxk.{key} is unknown; use {', '.join(known[:-1])}")
-        return cls(**given)
+            if key == "trust_region":
+                raise ValueError(
+                    "algorithm.maxk.trust_region is no more; use algorithm.maxk.masking: "
+                    "'sequence' for true, 'none' for false"
+                )
+            if key not in (*SETTINGS, "recomputed"):
+                raise ValueError(f"algorithm.maxk.{key} is unknown; use {', '.join(SETTINGS)}")
+        settings = MethodSettings(method, **{key: given[key] for key in SETTINGS if key in given})
+        if settings.masking == "token":
+            raise ValueError(
+                "algorithm.maxk.masking=token: verl's loss has no place for the tokens to drop; "
+                "use masking=sequence or masking=none"
+            )
+        return cls(settings, bool(given.get("recomputed", False)))
 
 
 def register() -> None:
     """Tell verl all methods. A second call does nothing."""
-    for method in METHODS:
+    for method in FACTS:
         register_adv_est(PREFIX + method)(ESTIMATORS[method])
 
 
@@ -56,12 +68,12 @@ def estimator(method: str) -> Callable[..., tuple[Tensor, Tensor]]:
         config: Any = None,
         **_: Any,
     ) -> tuple[Tensor, Tensor]:
-        options = Options.of(config)
+        options = Options.of(config, method)
         if index is None:
             raise ValueError(
                 f"{PREFIX}{method} compares the samples of a prompt; the rows have no uid"
             )
-        if METHODS[method].off_policy and not options.recomputed:
+        if options.method.facts.off_policy and not options.recomputed:
             raise ValueError(
                 f"{PREFIX}{method} needs ratios that verl's own trainers do not recompute: set "
                 f"trainer.v1.trainer_mode={TRAINER}, or use an on-policy method"
@@ -70,7 +82,7 @@ def estimator(method: str) -> Callable[..., tuple[Tensor, Tensor]]:
             method,
             token_level_rewards.sum(dim=-1),
             index,
-            options.k,
+            options.method.k,
             member_B=members(response_mask),
         )
         advantages = spread(scores, response_mask)
@@ -90,4 +102,4 @@ def spread(scores_B: Tensor, response_mask: Tensor) -> Tensor:
     return scores_B.unsqueeze(-1) * response_mask.to(scores_B.dtype)
 
 
-ESTIMATORS = {method: estimator(method) for method in METHODS}
+ESTIMATORS = {method: estimator(method) for method in FACTS}

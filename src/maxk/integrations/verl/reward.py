@@ -2,6 +2,7 @@
 
 reward.custom_reward_function.path=pkg://maxk.integrations.verl.reward
 +reward.custom_reward_function.reward_kwargs.workers=64
++reward.custom_reward_function.reward_kwargs.limits.cpu_seconds=2
 """
 
 import functools
@@ -35,7 +36,7 @@ async def compute_score(
     kind: RewardKind = "continuous",
     **settings: Any,
 ) -> dict[str, float]:
-    """What verl calls for each completion; `settings` are those of `Pool`.
+    """What verl calls for each completion; `settings` are those of `Pool.of`.
 
     score is the share of tests passed (kind="binary": 1 for all of them, else 0), acc whether all
     were. A completion without a program scores 0.
@@ -44,7 +45,7 @@ async def compute_score(
     program = program_for(problem, solution_str)
     if not program.strip():
         return {"score": 0.0, "acc": 0.0}
-    verdict = await judge(program, tests, Pool(**settings))
+    verdict = await judge(program, tests, Pool.of(settings))
     return {"score": verdict.reward(kind), "acc": float(verdict.passed)}
 
 

@@ -21,8 +21,9 @@ from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import append_to_dict
 from verl.workers.utils.padding import response_to_nested
 
-from maxk.estimators import METHODS, trust_region
+from maxk.estimators import mask_sequences
 from maxk.estimators.groups import group_advantages
+from maxk.estimators.settings import FACTS
 from maxk.integrations.verl.advantage import PREFIX, TRAINER, Options, members, spread
 
 
@@ -31,12 +32,12 @@ class OffPolicyTrainer(PPOTrainerSync):
     """verl's synchronous trainer for `maxk-off-policy` and `maxk-off-policy-exact`."""
 
     def __init__(self, config: DictConfig) -> None:
-        self.method = method_of(config)
+        method = method_of(config)
         with open_dict(config):
             # Under this name verl looks up what holds for a synchronous trainer.
             config.trainer.v1.trainer_mode = "sync"
             config.algorithm.maxk = {**(config.algorithm.get("maxk") or {}), "recomputed": True}
-        self.options = Options.of(config.algorithm)
+        self.method_settings = Options.of(config.algorithm, method).method
         super().__init__(config)
 
     def _init_dataloader(self) -> None:
@@ -72,24 +73,24 @@ class OffPolicyTrainer(PPOTrainerSync):
         there = members(data["response_mask"])
         ratios = ((data["old_log_probs"] - sampled) * data["response_mask"]).sum(dim=-1)
         free = group_advantages(
-            self.method,
+            self.method_settings.method,
             data[rewards].sum(dim=-1),
             list(read(batch, "uid")["uid"]),
-            self.options.k,
+            self.method_settings.k,
             ratios,
             member_B=there,
-            clamp_delta=self.options.clamp_delta,
+            clamp_delta=self.method_settings.clamp_delta,
         )
         kept = free
-        if self.options.trust_region:
-            kept = trust_region(free, ratios, self.config.actor_rollout_ref.actor.clip_ratio)
+        if self.method_settings.masking == "sequence":
+            kept = mask_sequences(free, ratios, *region_of(self.config.actor_rollout_ref.actor))
         weights = spread(kept, data["response_mask"])
         write(batch, advantages=weights, returns=weights)
-        drift, name = ratios[there].abs(), f"maxk/epoch_{epoch + 1}"
+        lag, name = ratios[there].abs(), f"maxk/epoch_{epoch + 1}"
         return {
-            f"{name}/drift/mean": drift.mean().item(),
-            f"{name}/drift/max": drift.max().item(),
-            f"{name}/gated": ((kept == 0) & (free != 0))[there].float().mean().item(),
+            f"{name}/policy_lag/mean": lag.mean().item(),
+            f"{name}/policy_lag/max": lag.max().item(),
+            f"{name}/masked": ((kept == 0) & (free != 0))[there].float().mean().item(),
         }
 
 
@@ -97,8 +98,8 @@ def method_of(config: DictConfig) -> str:
     """The off-policy method that is asked for, if this trainer can do it."""
     name = config.algorithm.adv_estimator
     method = name.removeprefix(PREFIX)
-    if not name.startswith(PREFIX) or method not in METHODS or not METHODS[method].off_policy:
-        known = ", ".join(PREFIX + name for name, method in METHODS.items() if method.off_policy)
+    if not name.startswith(PREFIX) or method not in FACTS or not FACTS[method].off_policy:
+        known = ", ".join(PREFIX + name for name, facts in FACTS.items() if facts.off_policy)
         raise ValueError(
             f"algorithm.adv_estimator={name} does not need trainer.v1.trainer_mode={TRAINER}; "
             f"it is for {known}"
@@ -109,6 +110,15 @@ def method_of(config: DictConfig) -> str:
             f"{name} needs both from the training model: leave it out"
         )
     return method
+
+
+def region_of(actor: DictConfig) -> tuple[float, float]:
+    """How far a ratio may go below and above 1, as verl's own loss reads it."""
+    low, high = actor.get("clip_ratio_low"), actor.get("clip_ratio_high")
+    return (
+        actor.clip_ratio if low is None else low,
+        actor.clip_ratio if high is None else high,
+    )
 
 
 def read(batch: Any, *fields: str) -> TensorDict:

@@ -1,6 +1,6 @@
-"""The forward and backward pass of a group: share_prompts beside TRL's layout, on the CPU.
+"""The forward and backward pass of a group: pack_prompts beside TRL's layout, on the CPU.
 
-    .venv/bin/python benchmarks/share_prompts.py
+    .venv/bin/python benchmarks/pack_prompts.py
 
 Random tokens through a Llama of 1.2 million weights: the small model of maxk. A batch has 8 prompts
 with n completions each, of random lengths around a mean. Ways take turns; a ratio is the median
@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
 from maxk.pocket import folder
-from maxk.train.packing import pack, shared_logps
+from maxk.train.packing import pack, packed_logps
 
 ROUNDS = 5
 SHAPES = [(8, 60, 50), (8, 200, 50), (32, 60, 50), (8, 60, 200)]  # n, prompt, completion
@@ -65,7 +65,7 @@ def main() -> None:
             ).log_probs
 
         def shared(ids=ids, mask=mask, width=width) -> torch.Tensor:
-            return shared_logps(model, model.config, ids, mask, width)[0]
+            return packed_logps(model, model.config, ids, mask, width)[0]
 
         for way in (plain, shared):  # the first call of anything is slow
             way()

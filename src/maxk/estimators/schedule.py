@@ -1,13 +1,13 @@
 """The k of each optimiser step: the same throughout, or going from one to another.
 
-A large k first and a small one later explores and then sharpens; the other way round keeps a
-narrowing model wide. The paper leaves both to future work.
+A large k first and a small one later explores and then sharpens; the other way round keeps a policy
+diverse that would otherwise collapse. The paper leaves both to future work.
 """
 
 from typing import Literal, get_args
 
 Schedule = Literal["constant", "linear", "step"]
-SCHEDULES = get_args(Schedule)
+SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 
 
 def k_at(

@@ -1,0 +1,30 @@
+"""How programs are judged: the arguments of a `Verifier` as one value, to be handed on or written.
+
+The defaults of the limits are those of `Limits`.
+"""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from maxk.verify.jail import Limits
+from maxk.verify.judge import Verifier
+
+Isolate = Literal["program", "test"]
+
+
+@dataclass(frozen=True)
+class VerifierSettings:
+    """The arguments of a `Verifier`, which explains them."""
+
+    workers: int | None = None
+    limits: Limits = field(default_factory=Limits)
+    allow_unsafe: bool = False
+    isolate: Isolate = "program"
+
+    def verifier(self) -> Verifier:
+        """A verifier, whose jails are started."""
+        return Verifier(self.workers, self.limits, self.allow_unsafe, isolate=self.isolate)
+
+    def of_verdicts(self) -> dict[str, Any]:
+        """The settings that verdicts depend on: not how many programs run at once."""
+        return {"limits": asdict(self.limits), "isolate": self.isolate}
