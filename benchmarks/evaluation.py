@@ -80,7 +80,7 @@ def main() -> None:
         measure("evaluate", str(runs[0]))
         measure("evaluate", "--no-diversity", str(runs[0]))
         measure("compare", *map(str, runs))
-        measure("curve", str(runs[0]))
+        measure("forecast", str(runs[0]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`maxk curve` against what it forecasts: a real run, of which it is shown a few samples.
+"""`maxk forecast` against what it forecasts: a real run, of which it is shown a few samples.
 
     python benchmarks/forecast.py RUN
 
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from maxk import max_at_k, pass_at_k
-from maxk.evaluate import predict
+from maxk.evaluate import Interval, forecast
 from maxk.evaluate.samples import Metric
 from maxk.store.run import Run
 
@@ -46,7 +46,9 @@ def main() -> None:
             points = []
             for _ in range(TRIES):
                 drawn = rng.permuted(rewards_PN, axis=1)[:, :shown]
-                points.append(predict(drawn, [k], metric, resamples=500).points[0])
+                points.append(
+                    forecast(drawn, [k], metric, interval=Interval(resamples=500)).points[0]
+                )
             errors = [point.value - measured for point in points]
             width = np.mean([point.high - point.low for point in points])
             held = sum(point.low <= measured <= point.high for point in points)

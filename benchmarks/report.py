@@ -97,7 +97,7 @@ def write_run(folder: Path, seed: int, lift: float) -> None:
         for sample in range(N):
             unlike = chance.random() < 0.7
             text = rewritten(problem.reference or "", chance) if unlike else chance.choice(common)
-            fates = [_fate(chance, rate) for _ in range(TESTS)]
+            results = [_fate(chance, rate) for _ in range(TESTS)]
             completions.append(
                 {
                     "problem": problem.id,
@@ -108,7 +108,7 @@ def write_run(folder: Path, seed: int, lift: float) -> None:
                     "entropy": chance.gammavariate(2, 0.1 - 0.04 * lift),
                 }
             )
-            verdicts.append(verdict_row(problem.id, sample, Verdict(tuple(fates), "A"), "A"))
+            verdicts.append(verdict_row(problem.id, sample, Verdict(tuple(results), "A"), "A"))
     for part, start in enumerate(range(0, len(completions), PART)):
         some = slice(start, start + PART)
         run.write(

@@ -31,7 +31,7 @@ import torch
 import transformers
 from transformers import LlamaConfig, LlamaForCausalLM, set_seed
 
-from maxk.sample import Request, Settings
+from maxk.sample import Request, Sampling
 from maxk.sample.native.engine import TransformersSampler
 
 VOCABULARY, END = 16_384, 1
@@ -101,7 +101,7 @@ def maxk(model: LlamaForCausalLM, prompts: list[list[int]], n: int, tokens: int)
         Request(str(i), " ".join(map(str, prompt)), tuple(range(n)))
         for i, prompt in enumerate(prompts)
     ]
-    settings = Settings(max_tokens=tokens, chat=False)
+    settings = Sampling(max_tokens=tokens, chat=False)
     done = TransformersSampler(model, Numbers()).sample(requests, settings)
     return sum(completion.tokens or 0 for completion in done)
 

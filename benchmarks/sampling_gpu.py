@@ -20,7 +20,7 @@ from maxk.cli.sample import Sample
 from maxk.data import load
 from maxk.grade import Judging
 from maxk.records import Problem
-from maxk.sample import Progress, Sampler, Settings, sample
+from maxk.sample import Progress, Sampler, Sampling, sample
 from maxk.store.run import Run, environment
 from maxk.verify import Limits
 
@@ -28,7 +28,7 @@ WARM_UP = 8  # problems
 
 
 def measure(
-    problems: list[Problem], sampler: Sampler, n: int, settings: Settings, judging: Judging | None
+    problems: list[Problem], sampler: Sampler, n: int, settings: Sampling, judging: Judging | None
 ) -> dict[str, Any]:
     """Sample and judge into a folder that is not kept."""
     found: dict[str, Any] = {}
@@ -36,7 +36,7 @@ def measure(
 
     def seen(state: Progress) -> None:
         if state.done == state.total and "sampled" not in found:
-            found["sampled"], found["judged_by_then"] = time.monotonic() - begun, state.judged
+            found["sampled"], found["judged_by_then"] = time.monotonic() - begun, state.graded
 
     with tempfile.TemporaryDirectory() as folder:
         run = Run.start(Path(folder) / "run", "sample", {"n": n})
@@ -50,12 +50,14 @@ def measure(
         "judged_by_then": found["judged_by_then"],
         "last_verdict_later": round(seconds - found["sampled"], 2),
         "tokens_per_second": round(state.tokens / seconds),
-        "mean_reward": round(state.reward / state.judged, 4) if state.judged else None,
+        "mean_reward": round(state.reward / state.graded, 4) if state.graded else None,
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="tokens a second on a GPU, judged meanwhile")
+    parser = argparse.ArgumentParser(
+        description="tokens a second on a GPU, with streaming verification"
+    )
     parser.add_argument("--model", required=True)
     parser.add_argument("--source", type=Path, help="mbpp.jsonl; default: the hub")
     parser.add_argument("--backend", choices=("vllm", "transformers"), default="vllm")
@@ -74,7 +76,7 @@ def main() -> None:
     command = Sample(given.model, "mbpp", Path(), processes=given.processes)
     sampler = command.sampler(options, given.backend)
     started = time.monotonic() - begun
-    settings = Settings(max_tokens=given.tokens)
+    settings = Sampling(max_tokens=given.tokens)
     measure(problems[:WARM_UP], sampler, given.n, settings, None)
     machine = environment()
     print(f"{', '.join(machine['gpus']) or 'no GPU'}; started in {started:.0f} s", flush=True)

@@ -12,7 +12,7 @@ from maxk.best_of_n import solve
 from maxk.cli.solve import Solve
 from maxk.prompts import messages
 from maxk.records import Problem, StdinTest
-from maxk.sample import Completion, Request, Settings
+from maxk.sample import Completion, Request, Sampling
 from maxk.verify import Verifier
 
 TESTS = tuple(StdinTest(str(i), str(2 * i)) for i in range(4))
@@ -26,7 +26,7 @@ class Scripted:
     def __init__(self, texts: list[str]) -> None:
         self.texts, self.asked = texts, list[tuple[int, ...]]()
 
-    def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
+    def sample(self, requests: Iterable[Request], settings: Sampling) -> Iterator[Completion]:
         for request in requests:
             self.asked.append(request.samples)
             for i in request.samples:
@@ -89,7 +89,7 @@ class Prompted(Scripted):
         super().__init__(texts)
         self.ends: dict[int, str] = {}
 
-    def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
+    def sample(self, requests: Iterable[Request], settings: Sampling) -> Iterator[Completion]:
         for request in (requests := list(requests)):
             (message,) = cast(Any, request.prompt)
             end: str = message["content"].removeprefix(messages(problem())[0]["content"])
@@ -97,22 +97,22 @@ class Prompted(Scripted):
         return super().sample(requests, settings)
 
 
-def test_samples_take_the_hints_in_turn_over_all_waves(verifier):
-    hints = ["Use no library.", "", "Mind the edge cases."]
+def test_samples_take_the_prompt_variants_in_turn_over_all_waves(verifier):
+    variants = ["Use no library.", "", "Mind the edge cases."]
     sampler = Prompted([HALF] * 20)
-    assert solve(problem(), sampler, 20, None, verifier, hints=hints).samples == 20
+    assert solve(problem(), sampler, 20, None, verifier, prompt_variants=variants).samples == 20
     ends = ["\nUse no library.", "", "\nMind the edge cases."]
     assert sampler.ends == {i: ends[i % 3] for i in range(20)}
 
 
-def test_the_command_passes_hints_on(tmp_path, monkeypatch, capsys):
+def test_the_command_passes_prompt_variants_on(tmp_path, monkeypatch, capsys):
     tests = [{"input": test.input, "output": test.output} for test in TESTS]
     row = {"id": "double", "statement": "Double it.", "tests": tests}
     file = tmp_path / "own.jsonl"
     file.write_text(json.dumps(row) + "\n")
     sampler = Prompted([RIGHT] * 8)
     monkeypatch.setattr("maxk.cli.solve.make_with", lambda *_: sampler)
-    given = ["--problem", str(file), "--model", "m", "--hints", "Be brief.", "Be plain."]
+    given = ["--problem", str(file), "--model", "m", "--prompt-variants", "Be brief.", "Be plain."]
     assert tyro.cli(Solve, args=given).run() == 0
     assert capsys.readouterr().out.endswith(f"{RIGHT}\n")
     assert sampler.ends == {i: ["\nBe brief.", "\nBe plain."][i % 2] for i in range(8)}

@@ -1,5 +1,6 @@
 """The command, as a user types it. `maxk verify` is in tests/grade/test_file.py."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -8,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from maxk.cli import main
+import maxk as maxk_package
+from maxk.cli import COMMANDS, main
 from maxk.cli.data import Data
 from maxk.data import DATASETS
 
@@ -123,3 +125,60 @@ def test_what_an_error_was_given_to_say_is_said(monkeypatch, capsys):
         main()
     assert ended.value.code == 1
     assert capsys.readouterr().err == "maxk: out of memory\nwhat takes less of it:\n  this\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_summary_is_the_first_line_of_its_command(name):
+    entry = COMMANDS[name]
+    module, kind = entry.place.split(":")
+    command = getattr(importlib.import_module(module), kind)
+    assert command.__doc__.splitlines()[0] == entry.summary
+    assert command.run  # what is called
+
+
+def test_help_lists_all_commands_and_imports_none_of_them():
+    code = (
+        "import sys; from maxk.cli import main\ntry: main(['--help'])\nexcept SystemExit as ended: "
+    )
+    code += "print(ended.code, *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    *lines, last = done.stdout.splitlines()
+    shown = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines if line[:2] == "  "}
+    assert shown == {name: entry.summary for name, entry in COMMANDS.items()}
+    code, *modules = last.split()
+    assert code == "0"
+    assert [name for name in modules if name.startswith("maxk")] == ["maxk", "maxk.cli"]
+    assert not {"numpy", "torch", "tyro", "rich", "pyarrow", "scipy"} & set(modules)
+
+
+def test_version_and_no_command(capsys):
+    assert ended(["--version"]) == 0
+    assert capsys.readouterr().out == f"maxk {maxk_package.__version__}\n"
+    assert ended([]) == 2
+    assert "usage: maxk COMMAND" in capsys.readouterr().err
+
+
+def test_an_unknown_command_is_an_error_that_names_those_like_it(capsys):
+    assert ended(["evalute", "runs/base"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("maxk: unknown command 'evalute'; did you mean evaluate")
+    assert ended(["zzz"]) == 2
+    assert capsys.readouterr().err == (
+        "maxk: unknown command 'zzz'; maxk --help lists all commands\n"
+    )
+
+
+def test_ctrl_c_says_that_the_command_can_be_repeated(monkeypatch, capsys):
+    def run(_: Data) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Data, "run", run)
+    assert ended(["data", "list"]) == 130
+    assert capsys.readouterr().out == "stopped; repeat the command to go on\n"
+
+
+def ended(arguments: list[str]) -> object:
+    """The exit code of a command."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    return ended.value.code

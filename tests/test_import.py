@@ -1,4 +1,4 @@
-"""What importing maxk costs: no torch, and no torch needed for the metrics."""
+"""What importing maxk costs: neither numpy nor torch, and no torch for the metrics."""
 
 import subprocess
 import sys
@@ -36,6 +36,15 @@ except ModuleNotFoundError as error:
     first, second = run(code).splitlines()
     assert first == "0.5"
     assert second.startswith("maxk.estimators.weights needs PyTorch: pip install torch")
+
+
+def test_importing_maxk_or_its_sampling_loads_nothing_heavy():
+    heavy = "{'numpy', 'torch', 'pyarrow', 'scipy', 'pydantic', 'rich', 'tyro'}"
+    for module in ("maxk", "maxk.sample"):
+        assert run(f"import sys, {module}; print(*{heavy} & set(sys.modules))") == ""
+    assert run("import maxk; print(*(name in dir(maxk) for name in maxk.__all__))") == (
+        "True True True True"
+    )
 
 
 def test_unknown_names_are_attribute_errors():

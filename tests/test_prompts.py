@@ -4,7 +4,7 @@ import pytest
 
 from maxk.data import load
 from maxk.grade import program_of
-from maxk.prompts import hinted, messages
+from maxk.prompts import messages, with_variant
 from maxk.records import AssertTest, CallTest, Problem, StdinTest
 
 
@@ -57,13 +57,13 @@ def test_fences_inside_an_example_do_not_end_its_block():
     assert "````\n```\nx\n```\n````" in text
 
 
-def test_a_hint_is_the_last_line_and_an_empty_one_leaves_the_prompt():
+def test_a_prompt_variant_is_the_last_line_and_an_empty_one_leaves_the_prompt():
     prompt = messages(Problem("a", "Do it.", ()))
-    (message,) = hinted(prompt, "Use no library.")
+    (message,) = with_variant(prompt, "Use no library.")
     assert message == {"role": "user", "content": prompt[0]["content"] + "\nUse no library."}
-    assert hinted(prompt, "") == prompt == messages(Problem("a", "Do it.", ()))
+    assert with_variant(prompt, "") == prompt == messages(Problem("a", "Do it.", ()))
     before = [{"role": "system", "content": "You code."}, *prompt]
-    assert hinted(before, "Be short.")[0] == before[0]
+    assert with_variant(before, "Be short.")[0] == before[0]
 
 
 @pytest.mark.parametrize("problem", load("starter", "all")[::10], ids=lambda p: p.id)

@@ -45,7 +45,7 @@ from experiments.grid.plan import HERE, read_grid
 from experiments.grid.planned import alike, in_turn
 from experiments.grid.results import rows_of, whole
 from experiments.grid.sets import Sets
-from maxk.evaluate import plan, planned
+from maxk.evaluate import allocate, allocated
 from maxk.grade import Judging, verify_run
 from maxk.pocket import resolve
 from maxk.records import Problem
@@ -133,7 +133,7 @@ def sample_way(
     run = Run.start(site.folder(cell, phase, way.name), "sample", config)
     begun = time.monotonic()
     every = [problem for each in problems.values() for problem in each]
-    state = sample(every, sampler, run, n, settings, hints=hints)
+    state = sample(every, sampler, run, n, settings, prompt_variants=hints)
     seconds = time.monotonic() - begun
     note = {"n": n, "seconds": round(seconds, 2), "new": state.new, "tokens": state.tokens}
     write_whole(run.folder / "sampled.json", json.dumps(note).encode())
@@ -231,9 +231,9 @@ def plan_of_ways(site: Site, ways: Sequence[tuple[str, str]]) -> dict[str, Any]:
     groups = alike(ways)
     pools = [in_turn([rewards[i] for i in group]) for group in groups]
     turns = [cycle(group) for group in groups]
-    order = plan(pools, min(site.arms.test["k"], len(ways) * site.arms.n))
+    order = allocate(pools, min(site.arms.test["k"], len(ways) * site.arms.n))
     order = [next(turns[i]) for i in order]
-    curve = [round(float(x), 4) for x in planned(rewards, order).mean(axis=0)]
+    curve = [round(float(x), 4) for x in allocated(rewards, order).mean(axis=0)]
     return {"order": [ways[i] for i in order], "validation": curve}
 
 

@@ -15,7 +15,7 @@ from experiments.grid.plan import made_of, seed_of, without_seed
 from experiments.grid.planned import ROW, of_last, row_of
 from experiments.grid.shared import KS, rewards_by_seed
 from experiments.grid.ways import FOLDERS, SAMPLED, TOGETHER, Ways, name_of, read
-from maxk.evaluate import differences, scores, spread
+from maxk.evaluate import differences, ensemble, scores
 
 PLAIN = "plain"  # temperature 1, the weights as they were trained, no hints
 OTHERS = ("grpo", "off-policy")
@@ -81,7 +81,7 @@ def sharing(by_seed: dict[int, list[list[float]]], m: int) -> np.ndarray:
     """The mean over all that are m trainings: [problems, ks], ks up to what they have."""
     ks = up_to(m * min(len(rewards[0]) for rewards in by_seed.values()))
     groups = combinations(by_seed.values(), m)
-    return np.mean([spread(list(group), ks) for group in groups], axis=0)
+    return np.mean([ensemble(list(group), ks) for group in groups], axis=0)
 
 
 def up_to(n: int) -> list[int]:

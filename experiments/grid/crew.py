@@ -1,4 +1,4 @@
-"""Several cells at a time, each in a process of its own: `run --jobs`.
+"""ProcessSampler cells at a time, each in a process of its own: `run --jobs`.
 
 Half a billion weights leave a GPU idle most of the time, whether they sample a batch, wait for its
 verdicts or are updated; other cells fill the gaps. The processes know nothing of each other.

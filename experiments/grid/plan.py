@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.grid.results import Result, of_hardware
 from maxk.config import TrainConfig
-from maxk.sample import Settings
+from maxk.sample import Sampling
 from maxk.verify import Limits
 
 HERE = Path(__file__).parent
@@ -53,7 +53,7 @@ class Grid:
     model: str
     n: int
     entropy_samples: int
-    settings: Settings
+    settings: Sampling
     limits: Limits
     own: dict[str, Any]  # of maxk's own sampling on a GPU
     engine: dict[str, Any]  # of vLLM
@@ -78,7 +78,7 @@ class Grid:
 
 def read_grid(file: Path = HERE / "grid.toml") -> Grid:
     given = tomllib.loads(file.read_text())
-    given["settings"] = Settings(**given["settings"])
+    given["settings"] = Sampling(**given["settings"])
     given["limits"] = Limits(**given["limits"])
     given["sets"] = {name: EvalSet(name, **each) for name, each in given["sets"].items()}
     return Grid(**given)

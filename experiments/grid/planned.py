@@ -12,8 +12,8 @@ import numpy as np
 from experiments.grid.data import Data, pipes, with_interval
 from experiments.grid.plan import without_seed
 from experiments.grid.shared import KS, rewards_by_seed, with_parts
-from maxk.evaluate import differences, plan, planned, scores
-from maxk.evaluate.allocate import as_many_of
+from maxk.evaluate import allocate, allocated, differences, scores
+from maxk.evaluate.allocate import scaled_to
 
 WAYS = ("one of its three trainings, at random", "grpo-of-3", "grpo-of-3-kept-30")
 ROW = "a plan of grpo-of-3, its three and kept-30"
@@ -64,7 +64,7 @@ def alike(members: Sequence[tuple[str, str]]) -> list[list[int]]:
 def order_of(data: Data) -> list[int]:
     """The plan for max(KS) samples; none if validation is not there."""
     for ways in ways_of(data, "choose", "", VALIDATION, max(KS)).values():
-        return plan(ways, max(KS))
+        return allocate(ways, max(KS))
     return []
 
 
@@ -72,7 +72,7 @@ def by_plan(
     order: Sequence[int], ways: Sequence[list], ks: Sequence[int], n: int | None = None
 ) -> np.ndarray:
     """max@k by the plan: of all samples there are, or the first, n in all."""
-    return planned(ways if n is None else as_many_of(ways, order, n), order, ks)
+    return allocated(ways if n is None else scaled_to(ways, order, n), order, ks)
 
 
 def of_last(data: Data, kind: str, tag: str, sets: Sequence[str]) -> list[np.ndarray]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from experiments.grid.data import Data, pipes, with_interval
 from experiments.grid.plan import made_of
-from maxk.evaluate import differences, scores, spread
+from maxk.evaluate import differences, ensemble, scores
 
 KS = (1, 2, 4, 8, 16, 32, 64, 128)
 GRPO = "grpo 1, 2, 3"
@@ -60,7 +60,7 @@ def means(data: Data, sets: Sequence[str], tag: str = "") -> str:
         for (seeds, size), made in together.items():
             who = said(seeds) if size == len(seeds) else f"{said(seeds)}, two at a time, all pairs"
             groups = [[by_seed[seed] for seed in group] for group in combinations(seeds, size)]
-            shared = np.mean([spread(group, KS) for group in groups], axis=0)
+            shared = np.mean([ensemble(group, KS) for group in groups], axis=0)
             mean = np.mean([alone[seed] for seed in seeds], axis=0)
             for row, found in {f"samples shared by seeds {who}": shared, **made}.items():
                 lines.append([row, *(f"{x:.3f}" for x in found.mean(0))])
@@ -77,7 +77,7 @@ def halves(data: Data, sets: Sequence[str], tag: str = "") -> str:
         for seed in sorted(by_seed.keys() & whole.get(name, {})) if name != cell else ():
             if count == 1:
                 trained, kept = whole[name][seed], by_seed[seed]
-                gaps = differences(spread([trained, kept], KS), scores(trained, KS))
+                gaps = differences(ensemble([trained, kept], KS), scores(trained, KS))
                 lines.append([f"{name} and {cell}, seed {seed}", *map(with_interval, gaps)])
     return pipes(["shared by", *(f"max@{k}" for k in KS)], lines) if lines else ""
 
@@ -130,7 +130,7 @@ def with_parts(data: Data, cell: str, sets: Sequence[str], k: int) -> dict[int, 
 def spread_of(group: Sequence[list], ks: Sequence[int], n: int | None = None) -> np.ndarray:
     """max@k of models that share the samples: of all there are, or the first, n in all."""
     size = None if n is None else -(-n // len(group))
-    return spread([[row[:size] for row in rewards] for rewards in group], ks)
+    return ensemble([[row[:size] for row in rewards] for rewards in group], ks)
 
 
 def pools(data: Data, sets: Sequence[str]) -> str:
@@ -146,7 +146,7 @@ def pools(data: Data, sets: Sequence[str]) -> str:
     rows = {}
     if alone := all_of(GRPO):
         rows[f"one of {GRPO}, in the mean"] = np.mean([scores(x, KS) for x in alone], axis=0)
-    rows |= {each: spread(group, KS) for each in TRIED if (group := all_of(each))}
+    rows |= {each: ensemble(group, KS) for each in TRIED if (group := all_of(each))}
     lines = [[row, *(f"{x:.3f}" for x in found.mean(0))] for row, found in rows.items()]
     return pipes(["shared by", *(f"max@{k}" for k in KS)], lines) if lines else ""
 

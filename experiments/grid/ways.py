@@ -23,10 +23,10 @@ from experiments.grid.pairs import FINAL, OURS, SETS, held_to, methods
 from experiments.grid.plan import HERE, without_seed
 from experiments.grid.planned import ROW, VALIDATION, alike, in_turn, of_last
 from experiments.grid.shared import KS, rewards_by_seed
-from maxk.evaluate import differences, planned, planned_elsewhere, scores
-from maxk.evaluate.allocate import as_many_of
+from maxk.evaluate import allocated, cross_validated, differences, scores
+from maxk.evaluate.allocate import scaled_to
 from maxk.report.draw import write_files
-from maxk.report.look import MUTED, Figure, Numbers, draw_line, legend, styles
+from maxk.report.theme import MUTED, Figure, Numbers, draw_line, legend, styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,7 +101,7 @@ class Ways:
         if not there or len(there) < len(found):
             return None
         pools = [in_turn([there[i] for i in group]) for group in alike(members)]
-        return planned_elsewhere(pools, len(self.plans[plan]), KS).mean(axis=0)
+        return cross_validated(pools, len(self.plans[plan]), KS).mean(axis=0)
 
     def rewards(self, member: Member, phase: str, sets: Sequence[str]) -> list[list[float]] | None:
         """Of the problems of all sets by id; None where one of them is not there."""
@@ -131,7 +131,7 @@ class Ways:
         if len(there) < len(found):
             return None
         turns = [members.index(member) for member in order]
-        return planned(there if n is None else as_many_of(there, turns, n), turns, ks)
+        return allocated(there if n is None else scaled_to(there, turns, n), turns, ks)
 
     def alone(self, sets: Sequence[str], ks: Sequence[int]) -> dict[str, np.ndarray]:
         """The same of the trainings that were sampled in one way besides."""

@@ -24,7 +24,7 @@ from maxk.pocket.families import HELD_OUT, SEEN
 from maxk.pocket.world import Split, examples_of, problems
 from maxk.prompts import messages
 from maxk.records import Problem
-from maxk.sample import Request, Settings
+from maxk.sample import Request, Sampling
 from maxk.sample.native.engine import TransformersSampler
 from maxk.verify import Verifier
 
@@ -78,7 +78,7 @@ class Measure:
         graphs = self.device.startswith("cuda")
         sampler = TransformersSampler(str(self.folder), device=self.device, graphs=graphs)
         requests = [Request(each.id, messages(each), tuple(range(self.n))) for each in asked]
-        settings = Settings(max_tokens=self.longest, seed=self.seed)
+        settings = Sampling(max_tokens=self.longest, seed=self.seed)
         by_id = {problem.id: problem for problem in asked}
         texts: dict[str, list[str]] = defaultdict(list)
         for one in sampler.sample(requests, settings):

@@ -1,4 +1,4 @@
-"""Best-of-N itself: sample, judge, and give the best program.
+"""Best-of-N for one problem: sample, judge, and return the best program.
 
 problem = load("starter", "all")[0]
 solution = solve(problem, make("Qwen/Qwen2.5-Coder-0.5B-Instruct"), n=64)
@@ -15,7 +15,7 @@ from typing import Literal
 from maxk.evaluate.diversity import normalise
 from maxk.grade import program_for
 from maxk.records import Problem, Status, Verdict
-from maxk.sample.base import Sampler, Settings
+from maxk.sample.base import Sampler, Sampling
 from maxk.sample.run import requests_of
 from maxk.verify import Verifier
 
@@ -54,18 +54,18 @@ def solve(
     problem: Problem,
     sampler: Sampler,
     n: int,
-    settings: Settings | None = None,
+    settings: Sampling | None = None,
     verifier: Verifier | None = None,
     progress: Callable[[int, Verdict], None] | None = None,
-    hints: Sequence[str] = (),
+    prompt_variants: Sequence[str] = (),
 ) -> Solution:
     """The best of up to n programs for a problem.
 
     Samples are drawn in waves and judged by the problem's tests, or by its examples if it has no
     others; it ends with the first program that passes all of them. Of several equally good ones the
     most frequent is taken: first by which tests they pass, then by what they are up to names and
-    layout. progress is called after every wave with the samples so far and the best verdict. hints:
-    sentences for the end of the prompt, which the samples take in turn.
+    layout. progress is called after every wave with the samples so far and the best verdict.
+    prompt_variants: sentences for the end of the prompt, as in `maxk.sample.sample`.
     """
     if n < 1:
         raise ValueError(f"n={n} must be at least 1")
@@ -78,9 +78,9 @@ def solve(
     tried: list[_Tried] = []
     with Verifier() if verifier is None else nullcontext(verifier) as judge:
         for wave in waves(n):
-            requests = requests_of(problem, wave, hints)
+            requests = requests_of(problem, wave, prompt_variants)
             programs = []
-            for completion in sampler.sample(requests, settings or Settings()):
+            for completion in sampler.sample(requests, settings or Sampling()):
                 tokens += completion.tokens or 0
                 drawn += 1
                 program = program_for(problem, completion.text)
@@ -126,7 +126,7 @@ def most_agreed(tried: list[_Tried]) -> tuple[_Tried, int]:
     top = max(each.verdict.fraction for each in tried)
     best = [each for each in tried if each.verdict.fraction == top]
     answer, _ = Counter(each.answer for each in best).most_common(1)[0]
-    alike = [each for each in best if each.answer == answer]
-    forms = [normalise(each.program) for each in alike]
+    same = [each for each in best if each.answer == answer]
+    forms = [normalise(each.program) for each in same]
     form, count = Counter(forms).most_common(1)[0]
-    return alike[forms.index(form)], count
+    return same[forms.index(form)], count

@@ -1,50 +1,85 @@
-"""Models made of the weights of others: on the way back to what a training began as, or between.
+"""Merge models weight by weight: interpolation towards the base model, and model soups.
 
-The way back is what `keep_start` does at the end of a training (train/average.py). Here the share
-is chosen afterwards, and several can be tried of one training. The mean of several trainings keeps
-what they have in common.
+Weight interpolation (WiSE-FT: Wortsman et al., 2022; for pass@k: Dang et al., 2025) takes a tuned
+model part of the way back to its base model. Changes that nothing rewarded are small and shrink
+with the distance, so that much of what was learned can outlast much of what was lost.
+
+A model soup (Wortsman et al., 2022; Rame et al., 2024) is the mean of several models that were
+tuned from the same base model.
+
+Weights are read and written one tensor at a time: memory holds one file of the result.
 """
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from huggingface_hub import snapshot_download
 from safetensors import safe_open
 from safetensors.torch import save_file
+from torch import Tensor
 
 _WEIGHTS = "*.safetensors"
 
 
-def keep_start(trained: Path, start: Path, share: float, out: Path) -> None:
-    """Write a model with a share of the weights it began with; the rest of each is as trained.
+def interpolate(base: Path, tuned: Path, alpha: float, out: Path) -> None:
+    """Write the model with the weights alpha * base + (1 - alpha) * tuned.
 
-    Whatever else there is, as its tokenizer, is that of the trained model. ValueError if the two
-    have not the same weights.
+    alpha is the BASE model's share: 0.3 keeps 30 % of the base model and 70 % of the tuning. All
+    else, such as the tokenizer and the type of the numbers, is that of the tuned model.
     """
-    if not 0 < share < 1:
-        raise ValueError(f"a share of {share:g} is not between 0 and 1")
-    mix([(trained, 1 - share), (start, share)], out)
+    if not 0 < alpha < 1:
+        raise ValueError(
+            f"alpha={alpha:g} is not between 0 and 1: it is the share of the base model's weights, "
+            "such as 0.3"
+        )
+    _write(tuned, [base], lambda weight, others: weight.lerp(others[0], alpha), out)
 
 
-def mix(models: Sequence[tuple[Path, float]], out: Path) -> None:
-    """Write a model that has a share of each, such as the mean of trainings with several seeds.
+def soup(models: Sequence[Path], out: Path, weights: Sequence[float] | None = None) -> None:
+    """Write the mean of the models' weights (a uniform soup), or their weighted mean.
 
-    Shares sum to 1. Whatever else there is, as the tokenizer, is that of the first. ValueError if
-    they have not the same weights.
+    weights: the share of each model; they sum to 1. All else, such as the tokenizer and the type
+    of the numbers, is that of the first model.
     """
-    if abs(sum(share for _, share in models) - 1) > 1e-9:
-        raise ValueError(f"shares of {[share for _, share in models]} do not sum to 1")
+    if len(models) < 2:
+        raise ValueError(f"models has {len(models)} model(s); a soup needs two or more")
+    if weights is None:
+        weights = [1 / len(models)] * len(models)
+    if len(weights) != len(models):
+        raise ValueError(
+            f"weights has {len(weights)} number(s) for {len(models)} models; give one each"
+        )
+    if not abs(sum(weights) - 1) <= 1e-9:
+        raise ValueError(f"weights={list(weights)} sum to {sum(weights):g}; they must sum to 1")
+    shares = weights[1:]
+
+    def mean(weight: Tensor, others: Sequence[Tensor]) -> Tensor:
+        """The first plus differences to it: the mean of equal weights is exactly that weight."""
+        steps = (s * (other - weight) for s, other in zip(shares, others, strict=True))
+        return sum(steps, start=weight)
+
+    _write(models[0], models[1:], mean, out)
+
+
+def _write(
+    first: Path,
+    others: Sequence[Path],
+    merged: Callable[[Tensor, Sequence[Tensor]], Tensor],
+    out: Path,
+) -> None:
+    """Write to `out` the first model, with weights merged from its own and those of the others."""
     if out.exists():
-        raise ValueError(f"{out} is there already")
-    first = models[0][0]
-    for model, _ in models:
+        raise ValueError(f"out={out} exists; give a new folder")
+    for model in (first, *others):
         if (model / "adapter_config.json").exists():
-            raise ValueError(f"{model} are adapters: a smaller lora_alpha is their way back")
-    files = saved(first)
-    others = [(model, weights_of(model), share) for model, share in models[1:]]
+            raise ValueError(
+                f"{model} holds LoRA adapters, not a whole model: merge them into their base model "
+                "first (PEFT's merge_and_unload)"
+            )
+    files = _weight_files(first)
+    open_files = [(model, _file_of_each_weight(model)) for model in others]
     unfinished = out.with_name(f".{out.name}")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
@@ -53,52 +88,52 @@ def mix(models: Sequence[tuple[Path, float]], out: Path) -> None:
             if file.is_file() and file not in files:
                 shutil.copy(file, unfinished)
         for file in files:
-            source = opened(file)
-            mixed = {
-                name: moved(name, source.get_tensor(name), others)
-                for name in source.keys()  # noqa: SIM118
-            }
-            save_file(mixed, unfinished / file.name, source.metadata())
+            source = _open(file)
+            tensors: dict[str, Tensor] = {}
+            for name in source.keys():  # noqa: SIM118
+                weight = source.get_tensor(name)
+                same = [_weight_like(weight, first, name, *other) for other in open_files]
+                if weight.is_floating_point():  # counters and the like stay as they are
+                    weight = merged(weight.float(), same).to(weight.dtype)
+                tensors[name] = weight
+            save_file(tensors, unfinished / file.name, source.metadata())
     except BaseException:
         shutil.rmtree(unfinished)
         raise
     unfinished.rename(out)
 
 
-def moved(
-    name: str, weight: torch.Tensor, others: Sequence[tuple[Path, Mapping[str, Any], float]]
-) -> torch.Tensor:
-    """A weight moved towards those of other models by their shares, in its own type."""
-    total = weight.float()
-    for model, weights, share in others:
-        if name not in weights:
-            raise ValueError(f"{model} has no {name}")
-        other = weights[name].get_tensor(name)
-        if other.shape != weight.shape:
-            shapes = f"{list(other.shape)} and not {list(weight.shape)}"
-            raise ValueError(f"{name} of {model} is {shapes}")
-        total = total + share * (other.float() - weight.float())
-    return total.to(weight.dtype) if weight.is_floating_point() else weight
+def _weight_like(
+    weight: Tensor, first: Path, name: str, model: Path, files: Mapping[str, Any]
+) -> Tensor:
+    """The weight of this name in another model, in float32."""
+    if name not in files:
+        raise ValueError(f"{model} has no weight {name}, which {first} has: other architectures")
+    other = files[name].get_tensor(name)
+    if other.shape != weight.shape:
+        shapes = f"{list(other.shape)} in {model} and {list(weight.shape)} in {first}"
+        raise ValueError(f"the weight {name} is {shapes}: models of other sizes do not merge")
+    return other.float()
 
 
-def weights_of(model: Path) -> dict[str, Any]:
-    """The open file that each weight is in."""
-    return {name: source for source in map(opened, saved(model)) for name in source.keys()}  # noqa: SIM118
+def _file_of_each_weight(model: Path) -> dict[str, Any]:
+    """The open file that holds each weight."""
+    files = map(_open, _weight_files(model))
+    return {name: file for file in files for name in file.keys()}  # noqa: SIM118
 
 
-def saved(model: Path) -> list[Path]:
-    """The files of its weights."""
+def _weight_files(model: Path) -> list[Path]:
     files = sorted(model.glob(_WEIGHTS))
     if not files:
-        raise ValueError(f"{model} has no {_WEIGHTS}")
+        raise ValueError(f"{model} has no {_WEIGHTS}; give the folder of a model")
     return files
 
 
-def opened(file: Path) -> Any:
+def _open(file: Path) -> Any:
     return safe_open(file, "pt")
 
 
 def folder_of(model: str) -> Path:
-    """Where the files of a model are: a folder, or what there is of the hub's, or it is fetched."""
+    """The folder with a model's weights: itself, or the hub's cache, filled if need be."""
     folder = Path(model)
     return folder if folder.is_dir() else Path(snapshot_download(model, allow_patterns=_WEIGHTS))

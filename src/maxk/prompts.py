@@ -1,7 +1,7 @@
-"""What the model is asked: one template for programs that read stdin, one for functions.
+"""Prompts: one template for programs that read stdin, one for functions.
 
-Of a problem's tests a prompt shows the `examples` and nothing else. The answer is to be one fenced
-block, which `maxk.verify.program_of` finds again.
+Of a problem's tests a prompt shows only the `examples`. It asks for one fenced code block, which
+`maxk.grade.extract` finds in the completion.
 """
 
 from maxk.records import AssertTest, CallTest, Problem, StdinTest, Test
@@ -51,16 +51,16 @@ def messages(problem: Problem) -> list[dict[str, str]]:
     return [{"role": "user", "content": text}]
 
 
-def hinted(prompt: list[dict[str, str]], hint: str) -> list[dict[str, str]]:
-    """A prompt with a sentence at its end; as it is if the sentence is empty.
+def with_variant(prompt: list[dict[str, str]], variant: str) -> list[dict[str, str]]:
+    """A prompt with the sentence of a prompt variant at its end; unchanged if that is empty.
 
-    >>> hinted([{"role": "user", "content": "Double it."}], "Use no library.")[0]["content"]
+    >>> with_variant([{"role": "user", "content": "Double it."}], "Use no library.")[0]["content"]
     'Double it.\\nUse no library.'
     """
-    if not hint:
+    if not variant:
         return prompt
     *before, last = prompt
-    return [*before, {**last, "content": f"{last['content']}\n{hint}"}]
+    return [*before, {**last, "content": f"{last['content']}\n{variant}"}]
 
 
 def _what(entry_point: str) -> str:

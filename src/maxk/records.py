@@ -1,6 +1,6 @@
-"""The nouns every part of maxk speaks: problems, tests, verdicts, completions.
+"""The data of maxk: problems, tests, verdicts, completions.
 
-Plain frozen dataclasses without behaviour beyond what follows from their fields.
+Frozen dataclasses; their methods only compute from their fields.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 RewardKind = Literal["continuous", "binary"]
-Finish = Literal["stop", "length"]  # the model ended it, or the limit of tokens did
+Finish = Literal["stop", "length"]  # "length": truncated at the limit of tokens
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ Test = StdinTest | CallTest | AssertTest
 
 
 class Status(StrEnum):
-    """What became of one test."""
+    """The result of one test."""
 
     PASSED = "passed"
     WRONG_ANSWER = "wrong answer"
@@ -82,7 +82,7 @@ class TestResult:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the judge says of one program: its tests in order, and the isolation it ran under."""
+    """The results of one program: its tests in order, and the isolation tier it ran under."""
 
     tests: tuple[TestResult, ...]
     tier: str
@@ -130,7 +130,7 @@ class Problem:
     verbatim: bool = False  # the prompt is the statement and nothing else
 
     def complete(self, program: str) -> str:
-        """A program as it is to be judged: behind the preamble, if there is one."""
+        """The program that is judged: this one, after the preamble if there is one."""
         return (
             f"{self.preamble.rstrip()}\n\n{program}"
             if self.preamble and program.strip()
@@ -140,12 +140,11 @@ class Problem:
 
 @dataclass(frozen=True)
 class Completion:
-    """One sample.
+    """One completion of a problem.
 
-    tokens counts the end token too, if there is one. logprob, of the whole completion, and entropy,
-    its mean per token, are in nats and of the model as it is: at temperature 1 and without top-p,
-    whatever was sampled with, so that runs can be compared. ids are the tokens, with the end token.
-    None: the back end does not say.
+    tokens counts the end token too. logprob, of the whole completion, and entropy, the mean per
+    token, are in nats, at temperature 1 and without top-p whatever the sampling settings, so that
+    runs can be compared. ids are the tokens, with the end token. None: the back end does not say.
     """
 
     problem: str

@@ -11,7 +11,8 @@ import pytest
 
 import maxk
 from maxk.records import AssertTest, CallTest, Status, StdinTest
-from maxk.verify import Limits, Verifier, judge, sandbox
+from maxk.verify import Limits, Verifier, judge
+from maxk.verify.isolation.probe import probe
 
 TESTS = [StdinTest("3", "6"), StdinTest("5", "10")]
 HONEST = "print(int(input()) * 2)"
@@ -137,7 +138,7 @@ PROGRAMS: dict[str, tuple[str, set[Status]]] = {
 
 @pytest.fixture(scope="module", params=["A", "B"])
 def verifier(request) -> Iterator[Verifier]:
-    if request.param == "A" and sandbox.probe().tier != "A":
+    if request.param == "A" and probe().tier != "A":
         pytest.skip("this machine has no user namespaces")
     limits = Limits(cpu_seconds=0.5, wall_seconds=2.0, memory_bytes=256 * 2**20)
     with Verifier(workers=1, limits=limits, tier=request.param) as running:

@@ -1,4 +1,4 @@
-"""`maxk plan`: what is chosen, on which problems it is reported, and what is refused."""
+"""`maxk allocate`: what is chosen, on which problems it is measured, and what is refused."""
 
 import json
 import re
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tyro
 
-from maxk.cli.allocate import Plan
+from maxk.cli.allocate import Allocate
 from maxk.cli.console import console
-from maxk.evaluate import plan, planned, planned_elsewhere, scores
+from maxk.evaluate import allocate, allocated, cross_validated, scores
 from tests.evaluate.test_commands import maxk, rewards, run_of
 
 SETTINGS = {"temperature": 1.0, "top_p": 1.0, "max_tokens": 256, "seed": 0, "chat": True}
@@ -25,7 +25,7 @@ def runs(tmp_path_factory) -> Path:
         run_of(folder / data / "plain", rewards(seed), data)
         run_of(folder / data / "warm", rewards(seed + 1, 0.02), data, settings=WARM)
         short = np.maximum(rewards(seed), rewards(seed + 5))[:, :6]
-        run_of(folder / data / "short", short, data, hints=["Be brief."])
+        run_of(folder / data / "short", short, data, prompt_variants=["Be brief."])
     return folder
 
 
@@ -43,7 +43,7 @@ def named(runs: Path, data: str = "mbpp") -> list[str]:
 
 
 def run(*given: str) -> int:
-    return tyro.cli(Plan, args=list(given)).run()
+    return tyro.cli(Allocate, args=list(given)).run()
 
 
 def row(said: str, name: str) -> list[str]:
@@ -53,9 +53,9 @@ def row(said: str, name: str) -> list[str]:
 
 def test_it_says_how_many_of_each_way_come_first_and_what_they_are_worth(runs, tmp_path):
     out = tmp_path / "plan.json"
-    done = maxk("plan", *named(runs), "-k", "20", "--out", out)
+    done = maxk("allocate", *named(runs), "-k", "20", "--out", out)
     assert done.returncode == 0, done.stderr
-    order = plan(table(), 20)
+    order = allocate(table(), 20)
     made = json.loads(out.read_text())
     assert made["order"] == [NAMES[way] for way in order]
     assert made["runs"] == named(runs)
@@ -67,31 +67,34 @@ def test_it_says_how_many_of_each_way_come_first_and_what_they_are_worth(runs, t
         alone = scores(table()[way], [k for k in ks if k <= table()[way].shape[1]])
         shown = [f"{value:.3f}" for value in alone.mean(0)]
         assert row(values, name) == shown + ["-"] * (6 - len(shown))
-    whole = planned(table(), order, ks).mean(0)
-    assert row(values, "plan") == [f"{value:.3f}" for value in whole]
-    elsewhere = planned_elsewhere(table(), 20, ks).mean(0)
-    assert row(values, "elsewhere") == [f"{value:.3f}" for value in elsewhere]
-    assert "the figures of 'plan' are of the problems it was chosen on" in done.stdout
-    assert "'elsewhere' has each problem by a plan of the others, fold by fold" in done.stdout
+    whole = allocated(table(), order, ks).mean(0)
+    assert row(values, "allocation") == [f"{value:.3f}" for value in whole]
+    elsewhere = cross_validated(table(), 20, ks).mean(0)
+    assert row(values, "allocation,") == [
+        "cross-validated",
+        *(f"{value:.3f}" for value in elsewhere),
+    ]
+    assert "allocation: measured on the problems that it was chosen on" in done.stdout
+    assert "allocation, cross-validated: each fold measured with the" in done.stdout
     assert "p =" not in done.stdout
     assert order.count(2) == 6
     assert order.count(0) < 16
-    assert "all there are of short: with more the plan might take more" in done.stdout
+    assert "all samples of short are used; sample more to allocate more" in done.stdout
 
 
 def test_it_is_chosen_on_some_problems_and_reported_on_others(runs, capsys):
     assert run(*named(runs), "-k", "16", "--on", *named(runs, "humaneval")[::-1]) == 0
     said = capsys.readouterr().out
-    order = plan(table(), 16)
-    found = planned(table("humaneval"), order, [1, 2, 4, 8, 16]).mean(0)
-    assert row(said.split("differences to")[0], "plan") == [f"{value:.3f}" for value in found]
-    pairs = re.findall(r"plan - (\w+)  max@(\d+)  ([+-]0\.\d+) \(.* to .*\)  p = ", said)
+    order = allocate(table(), 16)
+    found = allocated(table("humaneval"), order, [1, 2, 4, 8, 16]).mean(0)
+    assert row(said.split("differences to")[0], "allocation") == [f"{value:.3f}" for value in found]
+    pairs = re.findall(r"allocation - (\w+)  max@(\d+)  ([+-]0\.\d+) \(.* to .*\)  p = ", said)
     expected = [(name, k) for name in NAMES for k in (1, 2, 4, 8, 16) if name != "short" or k < 6]
     assert [(name, int(k)) for name, k, _ in pairs] == expected
     assert "chosen on" not in said
-    assert "elsewhere" not in said
+    assert "cross-validated" not in said
     assert order.count(2) == 6
-    assert "all there are of short" in said  # of what was chosen on
+    assert "all samples of short are used" in said  # of what was chosen on
     # At k = n nothing is left to choose: the first samples, as many of each as the plan has.
     counts = [order.count(way) for way in range(3)]
     parts = [each[:, :count] for each, count in zip(table("humaneval"), counts, strict=True)]
@@ -116,7 +119,7 @@ def test_intervals_are_those_of_maxk_evaluate(runs, tmp_path, monkeypatch, capsy
 def test_what_was_chosen_on_is_noticed_among_what_is_reported(runs, capsys):
     assert run(*named(runs), "-k", "2", "--on", *named(runs)) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "60 of these problems have an id of those the plan was chosen on" in said
+    assert "the allocation was chosen on 60 of these problems" in said
 
 
 def test_runs_on_other_problems_or_judged_otherwise_are_refused(runs, tmp_path):
@@ -134,25 +137,28 @@ def test_runs_on_other_problems_or_judged_otherwise_are_refused(runs, tmp_path):
 
 def test_on_takes_the_same_ways_with_as_many_samples_as_are_asked_for(runs, tmp_path):
     both, other = named(runs)[:2], named(runs, "humaneval")
-    with pytest.raises(ValueError, match="--on has plain, short and the plan is of plain, warm;"):
+    with pytest.raises(ValueError, match="--on has runs plain, short and the allocation is of"):
         run(*both, "-k", "2", "--on", other[0], other[2])
     swapped = [f"plain={runs}/humaneval/warm", f"warm={runs}/humaneval/plain"]
-    with pytest.raises(ValueError, match=r"is another way:\n  settings.temperature: 1.0 there, 1"):
+    with pytest.raises(
+        ValueError,
+        match=r"another sampling configuration:\n  settings.temperature: 1",
+    ):
         run(*both, "-k", "8", "--on", *swapped)
     few = run_of(tmp_path / "few", rewards(11)[:, :2], "humaneval", settings=WARM)
-    with pytest.raises(ValueError, match=r"warm of --on has 2 samples .* asks for 16; sample more"):
+    with pytest.raises(ValueError, match=r"warm of --on has 2 samples .* needs 16; sample more"):
         run(*both, "-k", "32", "--on", other[0], f"warm={few}")
 
 
 def test_mistakes_are_said_with_the_way_out(runs):
     plain, warm, _ = named(runs)
-    with pytest.raises(ValueError, match="1 runs are given; a plan is of two ways"):
+    with pytest.raises(ValueError, match="1 runs are given; an allocation needs two"):
         run(plain)
     with pytest.raises(ValueError, match="'plain' is taken; give this run another name"):
         run(plain, plain)
-    with pytest.raises(ValueError, match="'plan' is taken"):
-        run(plain, f"plan={runs}/mbpp/warm")
-    done = maxk("plan", plain, warm)
+    with pytest.raises(ValueError, match="'allocation' is taken"):
+        run(plain, f"allocation={runs}/mbpp/warm")
+    done = maxk("allocate", plain, warm)
     assert done.returncode == 1
     assert done.stderr.startswith("maxk: k=128 is larger than n=32")
     assert "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""`maxk evaluate`, `compare`, `curve` on runs as `maxk sample` leaves them."""
+"""`maxk evaluate`, `compare`, `forecast` on runs as `maxk sample` leaves them."""
 
 import json
 import re
@@ -157,17 +157,17 @@ def test_of_runs_with_other_numbers_of_samples_as_many_are_compared(tmp_path):
 def test_samples_that_all_runs_share_are_a_row_more(tmp_path):
     one, two = rewards(0), rewards(5)
     folders = [run_of(tmp_path / "one", one), run_of(tmp_path / "two", two)]
-    done = maxk("compare", *folders, "--k", "16", "--shared", "--form", "markdown")
+    done = maxk("compare", *folders, "--k", "16", "--ensemble", "--form", "markdown")
     assert done.returncode == 0, done.stderr
     best = np.hstack([one[:, :8], two[:, :8]]).max(1).mean()  # k = n: all of them
-    assert re.search(rf"\| shared \| \**{best:.3f}", done.stdout)
-    assert "one - shared  max@16" in done.stdout
+    assert re.search(rf"\| ensemble \| \**{best:.3f}", done.stdout)
+    assert "one - ensemble  max@16" in done.stdout
     more = [f"one={run_of(tmp_path / 'one-he', one, 'humaneval')}"]
     more += [f"two={run_of(tmp_path / 'two-he', two, 'humaneval')}"]
     named = [f"one={folders[0]}", f"two={folders[1]}"]
-    both = maxk("compare", *named, *more, "--shared", "--form", "markdown")
+    both = maxk("compare", *named, *more, "--ensemble", "--form", "markdown")
     assert both.returncode == 0, both.stderr
-    (row,) = [line for line in both.stdout.splitlines() if line.startswith("| shared")]
+    (row,) = [line for line in both.stdout.splitlines() if line.startswith("| ensemble")]
     assert row.count(f"{best:.3f}") == 2
 
 
@@ -183,12 +183,12 @@ def test_other_problems_or_settings_are_refused_with_the_difference(tmp_path):
     assert "no runs are given" in maxk("compare").stderr
 
 
-def test_other_hints_are_other_settings(tmp_path):
+def test_other_prompt_variants_are_other_settings(tmp_path):
     base = run_of(tmp_path / "base", rewards(0))
-    asked = run_of(tmp_path / "hints", rewards(1), hints=["Be brief."])
+    asked = run_of(tmp_path / "prompt_variants", rewards(1), prompt_variants=["Be brief."])
     done = maxk("compare", base, asked)
     assert done.returncode == 1
-    assert "hints: nothing there, ['Be brief.'] asked" in done.stderr
+    assert "prompt_variants: nothing there, ['Be brief.'] asked" in done.stderr
     assert maxk("compare", asked, f"again={asked}", "--k", "1").returncode == 0
 
 
@@ -210,8 +210,8 @@ def test_several_data_sets_are_columns(tmp_path):
     assert "| Method | mbpp | humaneval |" in done.stdout
 
 
-def test_curve_goes_on_beyond_the_samples(tmp_path):
-    done = maxk("curve", run_of(tmp_path / "base", rewards(0)), "--k", "16", "160")
+def test_forecast_goes_on_beyond_the_samples(tmp_path):
+    done = maxk("forecast", run_of(tmp_path / "base", rewards(0)), "--k", "16", "160")
     assert done.returncode == 0, done.stderr
     assert "forecast from 16 samples" in done.stdout
     assert "160" in done.stdout

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxk.evaluate import curve, curves_by_group, scores
-from maxk.evaluate.bootstrap import mean_interval, resampled_means
+from maxk.evaluate.bootstrap import Interval, mean_interval, resampled_means
 from tests.brute import subset_max
 
 ROWS = st.lists(
@@ -44,7 +44,7 @@ def test_scores_of_ragged_rows_are_means_over_subsets(rows, k):
 
 @given(ROWS)
 def test_points_are_means_within_their_intervals_and_never_fall_with_k(rows):
-    got = curve(rows, resamples=200)
+    got = curve(rows, interval=Interval(resamples=200))
     assert got.problems == len(rows)
     assert got.samples == min(map(len, rows))
     values = [point.value for point in got.points]
@@ -68,8 +68,8 @@ def test_equal_problems_leave_no_interval():
 
 def test_the_same_seed_gives_the_same_interval():
     rewards = np.random.default_rng(0).random((20, 8))
-    assert curve(rewards, seed=3) == curve(rewards, seed=3)
-    assert curve(rewards, seed=3) != curve(rewards, seed=4)
+    assert curve(rewards, interval=Interval(seed=3)) == curve(rewards, interval=Interval(seed=3))
+    assert curve(rewards, interval=Interval(seed=3)) != curve(rewards, interval=Interval(seed=4))
 
 
 def test_threshold_moves_what_passes():
@@ -94,7 +94,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say(share):
     for seed in range(150):
         solvable = rng.random(300) < share
         values = np.where(solvable, rng.random(300), 0.0)
-        low, high = mean_interval(values[:, None], resamples=1000, seed=seed)
+        low, high = mean_interval(values[:, None], Interval(resamples=1000, seed=seed))
         hits += bool(low[0] <= share / 2 <= high[0])
     assert hits / 150 > 0.95 - 0.1
 
@@ -102,9 +102,9 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say(share):
 def test_groups_are_curves_of_their_own_problems():
     rewards = np.random.default_rng(0).random((6, 4))
     labels = ["easy", "hard", "easy", "hard", "hard", "easy"]
-    got = curves_by_group(rewards, labels, seed=2)
+    got = curves_by_group(rewards, labels, interval=Interval(seed=2))
     assert list(got) == ["easy", "hard"]
-    assert got["hard"] == curve(rewards[[1, 3, 4]], seed=2)
+    assert got["hard"] == curve(rewards[[1, 3, 4]], interval=Interval(seed=2))
 
 
 def test_500_problems_of_256_samples_take_under_two_seconds_and_500_mb():
@@ -136,13 +136,23 @@ print(time.perf_counter() - start, peak / 1024)
         ([[0.0], []], {}, r"rewards\[1\] has shape \(0,\)"),
         ([[0.0], [float("nan")]], {}, r"rewards\[1\] holds nan"),
         ([[0.0]], {"metric": "best"}, "metric='best' is unknown"),
-        ([[0.0]], {"confidence": 95}, "confidence=95 must lie between"),
-        ([[0.0]], {"resamples": 5}, "resamples=5 is too few"),
     ],
 )
 def test_bad_arguments_name_themselves_and_the_fix(rewards, options, message):
     with pytest.raises(ValueError, match=message):
         curve(rewards, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"confidence": 95}, "confidence=95 must lie between"),
+        ({"resamples": 5}, "resamples=5 is too few"),
+    ],
+)
+def test_an_interval_refuses_what_is_none(options, message):
+    with pytest.raises(ValueError, match=message):
+        Interval(**options)
 
 
 def test_labels_must_match_problems():

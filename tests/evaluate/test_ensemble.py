@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maxk.evaluate import scores, spread
+from maxk.evaluate import ensemble, scores
 
 REWARDS = st.sampled_from([-0.5, 0.0, 0.25, 1.0, 1.75])
 
@@ -27,7 +27,7 @@ def every_way(rows: list[list[float]], k: int) -> float:
 @given(st.lists(st.lists(REWARDS, min_size=2, max_size=4), min_size=1, max_size=3), st.data())
 def test_it_is_the_mean_over_every_way_to_draw(rows, data):
     k = data.draw(st.integers(1, len(rows) * min(map(len, rows))))
-    found = spread([[row] for row in rows], [k])
+    found = ensemble([[row] for row in rows], [k])
     np.testing.assert_allclose(found, [[every_way(rows, k)]], atol=1e-12)
 
 
@@ -37,7 +37,7 @@ def test_one_run_alone_is_what_it_is_by_itself():
     ks = [1, 2, 7, 40]
     for metric in ("max", "pass"):
         alone = scores(rewards, ks, metric, 0.5)
-        np.testing.assert_allclose(spread([rewards], ks, metric, 0.5), alone, atol=1e-12)
+        np.testing.assert_allclose(ensemble([rewards], ks, metric, 0.5), alone, atol=1e-12)
 
 
 def test_it_has_no_bias_and_is_not_below_the_mean_of_the_runs():
@@ -46,7 +46,7 @@ def test_it_has_no_bias_and_is_not_below_the_mean_of_the_runs():
     rng = np.random.default_rng(1)
     n, problems, ks = 8, 40_000, [1, 2, 3, 8, 16]
     runs = [(rng.random((problems, n)) < p).astype(float) for p in chances]
-    found = spread(runs, ks, "pass").mean(axis=0)
+    found = ensemble(runs, ks, "pass").mean(axis=0)
     expected = []
     for k in ks:
         each, over = divmod(k, 3)
@@ -63,9 +63,9 @@ def test_it_has_no_bias_and_is_not_below_the_mean_of_the_runs():
 
 def test_runs_may_have_other_numbers_of_samples():
     runs = [[[0.0, 1.0, 0.0]], [[0.0, 0.5, 0.5, 0.0]]]
-    assert spread(runs, [6]).shape == (1, 1)
+    assert ensemble(runs, [6]).shape == (1, 1)
     with pytest.raises(ValueError, match="k=7"):
-        spread(runs, [7])
+        ensemble(runs, [7])
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def test_runs_may_have_other_numbers_of_samples():
 )
 def test_what_cannot_be_is_refused(runs, message):
     with pytest.raises(ValueError, match=message):
-        spread(runs, [1])
+        ensemble(runs, [1])
 
 
 def test_another_metric_is_refused():
     with pytest.raises(ValueError, match="metric='mean' is unknown"):
-        spread([[[0.0]]], [1], "mean")  # type: ignore[arg-type]
+        ensemble([[[0.0]]], [1], "mean")  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from maxk.evaluate import compare, curve, evaluate, scores, spread, wilcoxon
+from maxk.evaluate import Interval, compare, curve, ensemble, evaluate, scores, wilcoxon
 
 
 def rewards(seed: int = 0, problems: int = 12, n: int = 8) -> np.ndarray:
@@ -16,9 +16,9 @@ def rewards(seed: int = 0, problems: int = 12, n: int = 8) -> np.ndarray:
 
 def test_an_evaluation_is_both_curves_and_coverage():
     r = rewards()
-    got = evaluate(r, seed=1)
-    assert got.max == curve(r, "max", seed=1)
-    assert got.passed == curve(r, "pass", seed=1)
+    got = evaluate(r, interval=Interval(seed=1))
+    assert got.max == curve(r, "max", interval=Interval(seed=1))
+    assert got.passed == curve(r, "pass", interval=Interval(seed=1))
     assert got.coverage == (r == 1).any(1).mean() == got.passed.at(8).value
     assert got.max_by_group == {}
 
@@ -98,7 +98,9 @@ def test_runs_of_one_model_do_not_differ_because_of_their_numbers_of_samples():
             {f"p{i}": row for i, row in enumerate(rng.random((120, n)) < chance[:, None])}
             for n in (16, 48)
         )
-        got = compare({"few": few, "many": many}, ks=[16], resamples=100).pairs[0]
+        got = compare({"few": few, "many": many}, ks=[16], interval=Interval(resamples=100)).pairs[
+            0
+        ]
         alarms += got.difference.p < 0.05
         rows = (scores(list(each.values()), [16])[:, 0] for each in (few, many))
         wrong += wilcoxon(*rows) < 0.05
@@ -119,7 +121,7 @@ def test_samples_that_runs_share_are_compared_as_a_run_of_their_own():
     """One solves p by every third sample, q never; the other q always."""
     one = {"p": [1.0, 0.0, 0.0, 0.0], "q": [0.0] * 4}
     other = {"q": [1.0] * 6, "p": [0.0] * 6}  # of which four are compared
-    got = compare({"one": one, "other": other}, ks=[1, 2, 4], shared=True)
+    got = compare({"one": one, "other": other}, ks=[1, 2, 4], ensemble=True)
     values = [[cell.value for cell in cells] for cells in got.table.cells]
     # Two samples of each: with k = 2 one of each, so p is solved by 1 of 2, q always.
     assert values == [
@@ -127,18 +129,18 @@ def test_samples_that_runs_share_are_compared_as_a_run_of_their_own():
         pytest.approx([1 / 2, 1 / 2, 1 / 2]),
         pytest.approx([(1 / 4 + 1 / 2) / 2, (1 / 2 + 1) / 2, 1.0]),
     ]
-    assert got.table.rows == ("one", "other", "shared")
+    assert got.table.rows == ("one", "other", "ensemble")
     assert {(pair.first, pair.second) for pair in got.pairs} == {
         ("one", "other"),
-        ("one", "shared"),
-        ("other", "shared"),
+        ("one", "ensemble"),
+        ("other", "ensemble"),
     }
-    only = compare({"one": one, "other": other}, against="shared", shared=True)
-    assert all(pair.second == "shared" for pair in only.pairs)
-    with pytest.raises(ValueError, match="a run is called 'shared'"):
-        compare({"one": one, "shared": other}, shared=True)
-    with pytest.raises(ValueError, match="against='shared' is not among the runs"):
-        compare({"one": one, "other": other}, against="shared")
+    only = compare({"one": one, "other": other}, against="ensemble", ensemble=True)
+    assert all(pair.second == "ensemble" for pair in only.pairs)
+    with pytest.raises(ValueError, match="a run is called 'ensemble'"):
+        compare({"one": one, "ensemble": other}, ensemble=True)
+    with pytest.raises(ValueError, match="against='ensemble' is not among the runs"):
+        compare({"one": one, "other": other}, against="ensemble")
 
 
 def test_what_two_runs_of_one_model_share_is_not_said_to_differ():
@@ -152,10 +154,16 @@ def test_what_two_runs_of_one_model_share_is_not_said_to_differ():
             {f"p{i}": row for i, row in enumerate((rng.random((120, 16)) < chance[:, None]) * 1.0)}
             for _ in range(2)
         )
-        got = compare({"one": one, "two": two}, [16], against="shared", resamples=100, shared=True)
+        got = compare(
+            {"one": one, "two": two},
+            [16],
+            against="ensemble",
+            interval=Interval(resamples=100),
+            ensemble=True,
+        )
         alarms += got.pairs[0].difference.p < 0.05
         rows = [list(each.values()) for each in (one, two)]
-        wrong += wilcoxon(spread(rows, [16])[:, 0], scores(rows[0], [16])[:, 0]) < 0.05
+        wrong += wilcoxon(ensemble(rows, [16])[:, 0], scores(rows[0], [16])[:, 0]) < 0.05
     assert alarms < 200 * (0.05 + 4 * 0.015)
     assert wrong > 160
 

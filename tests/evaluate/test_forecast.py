@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from maxk.estimators import max_at_k, pass_at_k
-from maxk.evaluate import predict
+from maxk.evaluate import Interval, forecast
 
 
 def beta(rng, problems):
@@ -40,7 +40,7 @@ def test_pass_at_256_from_32_samples_agrees_with_the_held_out_rest(population):
         rng = np.random.default_rng(seed)
         chance = population(rng, 200)
         rewards = (rng.random((200, 256)) < chance[:, None]).astype(float)
-        got = predict(rewards[:, :32], [64, 256], "pass", resamples=200)
+        got = forecast(rewards[:, :32], [64, 256], "pass", interval=Interval(resamples=200))
         actual = pass_at_k(rewards, [64, 256]).mean(0)
         for point, truth in zip(got.points, actual, strict=True):
             assert point.low <= truth <= point.high
@@ -54,7 +54,7 @@ def test_max_at_256_of_fractions_agrees_with_the_held_out_rest(tests):
     mean = beta(rng, 200)[:, None]
     quality = rng.beta(3 * mean + 1e-6, 3 * (1 - mean) + 1e-6, (200, 256))
     rewards = np.round(quality * tests) / tests
-    got = predict(rewards[:, :32], [64, 256], resamples=200)
+    got = forecast(rewards[:, :32], [64, 256], interval=Interval(resamples=200))
     actual = max_at_k(rewards, [64, 256]).mean(0)
     for point, truth in zip(got.points, actual, strict=True):
         assert point.low <= truth <= point.high
@@ -64,7 +64,7 @@ def test_max_at_256_of_fractions_agrees_with_the_held_out_rest(tests):
 def test_at_k_up_to_n_it_is_close_to_the_curve():
     rng = np.random.default_rng(0)
     rewards = (rng.random((400, 64)) < beta(rng, 400)[:, None]).astype(float)
-    got = predict(rewards, [1, 8, 64], resamples=100)
+    got = forecast(rewards, [1, 8, 64], interval=Interval(resamples=100))
     curve = max_at_k(rewards, [1, 8, 64]).mean(0)
     assert [p.value for p in got.points] == pytest.approx(curve.tolist(), abs=0.02)
 
@@ -72,7 +72,7 @@ def test_at_k_up_to_n_it_is_close_to_the_curve():
 def test_forecasts_rise_with_k_and_widen():
     rng = np.random.default_rng(0)
     rewards = (rng.random((100, 16)) < beta(rng, 100)[:, None]).astype(float)
-    points = predict(rewards, [16, 32, 64, 1024], "pass", resamples=300).points
+    points = forecast(rewards, [16, 32, 64, 1024], "pass", interval=Interval(resamples=300)).points
     for one, other in pairwise(points):
         assert one.value <= other.value
         assert one.low <= other.low
@@ -82,22 +82,22 @@ def test_forecasts_rise_with_k_and_widen():
 
 
 def test_solved_by_all_stays_solved_and_equal_rewards_stay_equal():
-    (point,) = predict(np.ones((20, 8)), [100], "pass", resamples=100).points
+    (point,) = forecast(np.ones((20, 8)), [100], "pass", interval=Interval(resamples=100)).points
     assert (point.value, point.low, point.high) == pytest.approx((1, 1, 1), abs=1e-6)
-    (point,) = predict(np.full((20, 8), 0.25), [100], resamples=100).points
+    (point,) = forecast(np.full((20, 8), 0.25), [100], interval=Interval(resamples=100)).points
     assert (point.value, point.low, point.high) == pytest.approx((0.25, 0.25, 0.25))
 
 
 def test_never_solved_stays_near_zero():
-    (point,) = predict(np.zeros((100, 64)), [128], "pass", resamples=200).points
+    (point,) = forecast(np.zeros((100, 64)), [128], "pass", interval=Interval(resamples=200)).points
     assert 0 <= point.low <= point.value <= point.high < 0.05
 
 
 def test_shifted_and_scaled_rewards_give_shifted_and_scaled_forecasts():
     rng = np.random.default_rng(0)
     rewards = rng.integers(0, 4, (30, 8)) / 3
-    plain = predict(rewards, [16], resamples=100).points[0]
-    moved = predict(rewards * 10 - 5, [16], resamples=100).points[0]
+    plain = forecast(rewards, [16], interval=Interval(resamples=100)).points[0]
+    moved = forecast(rewards * 10 - 5, [16], interval=Interval(resamples=100)).points[0]
     assert moved.value == pytest.approx(plain.value * 10 - 5)
     assert moved.low == pytest.approx(plain.low * 10 - 5)
 
@@ -107,8 +107,8 @@ def test_rows_of_different_length_count_by_their_own_n():
     chance = beta(rng, 300)
     rewards = (rng.random((300, 64)) < chance[:, None]).astype(float)
     ragged = [row[: 32 if i % 2 else 64] for i, row in enumerate(rewards)]
-    got = predict(ragged, [128], "pass", resamples=200)
-    whole = predict(rewards, [128], "pass", resamples=200)
+    got = forecast(ragged, [128], "pass", interval=Interval(resamples=200))
+    whole = forecast(rewards, [128], "pass", interval=Interval(resamples=200))
     assert got.samples == 32
     assert got.points[0].value == pytest.approx(whole.points[0].value, abs=0.05)
 
@@ -117,11 +117,11 @@ def test_500_problems_take_seconds():
     rng = np.random.default_rng(0)
     rewards = rng.binomial(10, beta(rng, 500)[:, None], (500, 32)) / 10
     start = time.perf_counter()
-    predict(rewards, [64, 128, 256], resamples=200)
+    forecast(rewards, [64, 128, 256], interval=Interval(resamples=200))
     assert time.perf_counter() - start < 20  # 1 s when nothing else runs
 
 
 @pytest.mark.parametrize("ks", [[], [0]])
 def test_ks_must_be_whole_numbers_from_one(ks):
     with pytest.raises(ValueError, match="ks="):
-        predict([[0.0, 1.0]], ks)
+        forecast([[0.0, 1.0]], ks)

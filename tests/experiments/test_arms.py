@@ -20,8 +20,8 @@ from experiments.grid.arms import between, main
 from experiments.grid.arms_site import read_arms
 from experiments.grid.plan import HERE, read_grid
 from experiments.grid.results import read_results
-from maxk.evaluate import planned
-from maxk.merge import mix
+from maxk.evaluate import allocated
+from maxk.merge import interpolate
 from maxk.pocket import folder as pocket
 from maxk.sample.native.engine import TransformersSampler
 from maxk.store.run import Run
@@ -163,7 +163,7 @@ def test_from_samples_to_a_plan_to_test_sets_to_results(place):
         [row["reward"] for row in rows if (row["phase"], row["way"]) == ("validation", way)]
         for way in WAYS
     ]
-    curve = planned(rewards, [WAYS.index(way) for way in order]).mean(axis=0)
+    curve = allocated(rewards, [WAYS.index(way) for way in order]).mean(axis=0)
     assert about["plan"]["validation"] == pytest.approx(curve.tolist(), abs=1e-4)
     assert len(order) == 8
     assert order[:2] == ["back", "plain"]
@@ -265,7 +265,7 @@ def test_models_together_have_a_plan_of_the_ways_of_all(place):
                 rewards.append(of_way)
                 names.append([cell, way])
     assert len(names) == len(WAYS) + len(WAYS) - 1
-    curve = planned(rewards, [names.index(each) for each in made["order"]]).mean(axis=0)
+    curve = allocated(rewards, [names.index(each) for each in made["order"]]).mean(axis=0)
     assert made["validation"] == pytest.approx(curve.tolist(), abs=1e-4)
     assert made["order"][:2] == [[CELL, "back"], [CELL, "plain"]]
     assert place.about()["together"] == place.about(BASE)["together"] == made
@@ -398,7 +398,7 @@ def test_weights_on_the_way_back_are_those_of_a_mixed_model(tmp_path):
     for seed, name in enumerate(("trained", "base")):
         tiny_model(seed)[0].save_pretrained(tmp_path / name)
     trained, base = tmp_path / "trained", tmp_path / "base"
-    mix([(trained, 0.7), (base, 0.3)], tmp_path / "mixed")
+    interpolate(base, trained, 0.3, tmp_path / "mixed")
     mixed = load_file(tmp_path / "mixed" / "model.safetensors")
     found = dict(between(trained, base, 0.3))
     assert found.keys() == mixed.keys()

@@ -13,7 +13,7 @@ from experiments.grid import engines
 from experiments.grid.engines import TransformersEngine, VllmEngine, largest_difference, weights_of
 from experiments.grid.entropy import mean_entropies
 from experiments.grid.gpu import GpuWatch
-from maxk.sample import Request, Settings
+from maxk.sample import Request, Sampling
 from maxk.sample.native.engine import TransformersSampler
 from tests.tiny import tiny_model
 
@@ -130,7 +130,7 @@ def test_entropies_are_those_that_sampling_would_have_noted():
     model, tokenizer = tiny_model()
     asked = [Request("a", "abc", tuple(range(20))), Request("b", "print(1)", tuple(range(20)))]
     sampler = TransformersSampler(model, tokenizer)
-    found = list(sampler.sample(asked, Settings(max_tokens=9, chat=False)))
+    found = list(sampler.sample(asked, Sampling(max_tokens=9, chat=False)))
     prompts = {"a": tokenizer("abc").input_ids, "b": tokenizer("print(1)").input_ids}
     pairs = [(prompts[c.problem], list(c.ids or ())) for c in found]
     wanted = [c.entropy for c in found]

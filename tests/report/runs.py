@@ -33,7 +33,7 @@ def sampled(
     problems: Mapping[str, Problem] | None = None,
     entropy: float | None = 0.5,
     got: str = "got 5",
-    hints: Sequence[str] = (),
+    prompt_variants: Sequence[str] = (),
     **settings: Any,
 ) -> Path:
     """A sampling run. passes[problem][sample] is how many of the four tests pass."""
@@ -44,7 +44,7 @@ def sampled(
         "n": n,
         "data": {"name": "made up", "split": "test"},
         "settings": {"temperature": 1.0, "top_p": 1.0, "max_tokens": 256, "seed": 0} | settings,
-        **({"hints": list(hints)} if hints else {}),
+        **({"prompt_variants": list(prompt_variants)} if prompt_variants else {}),
     }
     run = Run.start(folder, "sample", config)
     known = problems or {name: problem(name) for name in passes}

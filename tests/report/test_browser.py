@@ -331,7 +331,7 @@ def test_a_live_page_follows_its_run(browser, tmp_path):
     watched = Watched(
         [folder], lambda number: page(Findings(gather([folder], live=True)), version=number)
     )
-    assert watched.look()
+    assert watched.check()
     with server(watched) as serving:
         thread = threading.Thread(target=serving.serve_forever, args=(0.05,))
         thread.start()
@@ -339,7 +339,7 @@ def test_a_live_page_follows_its_run(browser, tmp_path):
             browser.open(f"http://127.0.0.1:{serving.server_port}/")
             assert "step 2, not finished" in text(browser, ".runs")
             add_step(Run.open(folder), 2)
-            assert watched.look()
+            assert watched.check()
             browser.until(
                 "document.querySelector('.runs')?.textContent.includes('step 3')", seconds=20
             )

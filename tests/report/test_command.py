@@ -12,7 +12,7 @@ import pytest
 
 from maxk.report import Findings, gather
 from maxk.report.sections import about_run
-from maxk.report.words import card
+from maxk.report.text import card
 from tests.report.runs import sampled, trained
 
 BEFORE = {f"p{i}": [4, 0, 0, 0] for i in range(8)}
@@ -73,15 +73,17 @@ def test_the_card_says_when_runs_have_other_numbers_of_samples(runs, tmp_path):
     assert "more raises max@1 by 0.500" in text  # of the first four; of all six it would be 0.583
 
 
-def test_hints_are_said_of_the_runs_that_had_them(tmp_path):
-    hints = ["Be brief.", "Use no library."]
+def test_prompt_variants_are_said_of_the_runs_that_had_them(tmp_path):
+    variants = ["Be brief.", "Use no library."]
     both = [
-        sampled(tmp_path / name, rows, hints=hints)
+        sampled(tmp_path / name, rows, prompt_variants=variants)
         for name, rows in (("base", BEFORE), ("ours", AFTER))
     ]
     found = gather(both)
-    assert "at temperature 1.0, top-p 1.0 with 2 hints in turn, up to" in card(Findings(found))
-    assert about_run(found.runs[0]).endswith("top-p 1.0, 2 hints in turn")
+    assert "at temperature 1.0, top-p 1.0 with 2 prompt variants in turn, up to" in card(
+        Findings(found)
+    )
+    assert about_run(found.runs[0]).endswith("top-p 1.0, 2 prompt variants in turn")
 
 
 def test_names_are_escaped_in_the_card(runs):

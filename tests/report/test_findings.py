@@ -9,7 +9,8 @@ import pytest
 
 from maxk.evaluate import scores
 from maxk.report import Findings, gather
-from maxk.report.findings import crossing, training_parts
+from maxk.report.changes import crossing
+from maxk.report.progress import training_parts
 from tests.report.runs import sampled, trained
 
 BEFORE = {f"p{i}": [4 * (j == i % 8) for j in range(8)] for i in range(12)}  # one of eight passes
@@ -26,8 +27,8 @@ def test_changes_are_after_minus_before_at_every_k(found):
     (effect,) = found.effects
     assert [change.k for change in effect.changes] == [1, 2, 4, 8]
     for change in effect.changes:
-        assert change.before == pytest.approx(change.k / 8)  # the one that passes is among the k
-        assert change.after == pytest.approx(0.5)
+        assert change.base == pytest.approx(change.k / 8)  # the one that passes is among the k
+        assert change.other == pytest.approx(0.5)
         assert change.value == pytest.approx(0.5 - change.k / 8)
         assert change.low <= change.value <= change.high
 
@@ -85,7 +86,7 @@ def test_no_clear_difference_is_not_called_one(tmp_path):
     a = {f"p{i}": [4, 0, 0, 0] for i in range(10)}
     b = {f"p{i}": [4, 4, 0, 0] if i % 2 else [0, 0, 0, 4] for i in range(10)} | {"p1": [0] * 4}
     (text,) = Findings(gather([sampled(tmp_path / "a", a), sampled(tmp_path / "b", b)])).headline
-    assert "b leaves max@1 about where it was, 0.250 before and 0.325 after" in text
+    assert "b leaves max@1 about unchanged, from 0.250 to 0.325" in text
     assert "no clear difference is left: max@4 goes from 1.000 to 0.900" in text
 
 

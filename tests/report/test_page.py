@@ -10,9 +10,9 @@ import pytest
 from maxk.report import Findings, gather, page
 from maxk.report.draw import inline, write_files
 from maxk.report.figures import all_figures
-from maxk.report.look import COLOURS, FAINT, INK, MUTED
 from maxk.report.pack import pack
-from maxk.report.sections import kept
+from maxk.report.sections import included
+from maxk.report.theme import COLOURS, FAINT, INK, MUTED
 from maxk.store.run import Run
 from tests.report.runs import sampled, trained
 
@@ -115,7 +115,7 @@ def test_thin_runs_make_a_page_too(tmp_path, passes):
     one = sampled(tmp_path / "one", passes, entropy=0.0)
     two = sampled(tmp_path / "two", passes, text=lambda *_: "", entropy=0.0)
     html = page(Findings(gather([one, two])))
-    assert "Against one, two leaves max@1 about where it was" in html
+    assert "Against one, two leaves max@1 about unchanged" in html
 
 
 def test_metrics_that_are_no_numbers_are_left_out(tmp_path):
@@ -129,10 +129,10 @@ def test_metrics_that_are_no_numbers_are_left_out(tmp_path):
 
 def test_what_is_left_out_is_said(runs):
     data = gather([runs["base"]])
-    small = kept(pack(data, budget=0, most=1))
+    small = included(pack(data, budget=0, most=1))
     assert "All 8 verdicts are in this page, and the programs of 2 samples: up to 1 " in small
     assert "The other 6 programs are left out; --samples all keeps them." in small
-    assert kept(pack(data, 10**9)) == "All 8 samples are in this page, 8 different ones."
+    assert included(pack(data, 10**9)) == "All 8 samples are in this page, 8 different ones."
 
 
 def test_every_colour_of_a_figure_is_recoloured_by_the_style_sheet():

@@ -46,7 +46,7 @@ def test_it_listens_on_this_machine_alone(pages):
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{}", "127.0.0.1", "[::1]:{}", ""])
 def test_other_names_are_refused(pages, host):
-    pages.look()
+    pages.check()
     with served(pages) as port:
         answer, body = ask(port, host=host.format(port) or "x")
         assert answer.status == 403
@@ -55,7 +55,7 @@ def test_other_names_are_refused(pages, host):
 
 
 def test_it_can_only_be_read_and_has_two_addresses(pages):
-    pages.look()
+    pages.check()
     with served(pages) as port:
         assert ask(port, "/version")[1] == '{"version": 1, "trouble": ""}'
         assert ask(port, "/config.toml")[0].status == 404
@@ -70,30 +70,30 @@ def test_it_can_only_be_read_and_has_two_addresses(pages):
 def test_a_page_is_made_when_files_change_and_not_otherwise(tmp_path):
     folder = trained(tmp_path / "t", steps=1, finished=False)
     watched = Watched([folder], lambda number: f"page {number}")
-    assert watched.look()
-    assert not watched.look()
+    assert watched.check()
+    assert not watched.check()
     add_step(Run.open(folder), 1)
-    assert watched.look()
+    assert watched.check()
     (folder / "model").mkdir()
-    assert watched.look()
+    assert watched.check()
     assert watched.version == 3
 
 
 def test_half_a_file_leaves_the_last_page_and_is_tried_again(tmp_path):
     folder = trained(tmp_path / "t", steps=2, finished=False)
     watched = Watched([folder], lambda number: Findings(gather([folder])).headline[0])
-    assert watched.look()
+    assert watched.check()
     before = watched.page
     whole = (folder / "rollouts" / "step-0000001.parquet").read_bytes()
     part = folder / "rollouts" / "step-0000002.parquet"
     part.write_bytes(whole[: len(whole) // 2])
     with (folder / "metrics.jsonl").open("a") as file:
         file.write('{"step": 9, "rew')
-    assert not watched.look()
+    assert not watched.check()
     assert watched.page == before
     assert watched.trouble
     part.write_bytes(whole)
-    assert watched.look()
+    assert watched.check()
     assert watched.trouble == ""
 
 

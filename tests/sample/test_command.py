@@ -1,4 +1,4 @@
-"""`maxk sample` and `maxk runs merge`, as far as they are more than `maxk.sample.sample`."""
+"""`maxk sample` and `maxk runs join`, as far as they are more than `maxk.sample.sample`."""
 
 import json
 import signal
@@ -10,7 +10,8 @@ import tomllib
 import pytest
 import tyro
 
-from maxk.cli.sample import Runs, Sample, judges_beside
+from maxk.cli.runs import Runs
+from maxk.cli.sample import Sample, judges_beside
 from maxk.records import Problem
 from maxk.store.run import Run, RunError
 from maxk.store.tables import pairs_of, problems_of
@@ -60,7 +61,7 @@ def test_the_command_samples_and_judges_and_says_so(model, tmp_path, capsys):
     assert all(isinstance(problem, Problem) for problem in problems_of(run))
     said = " ".join(capsys.readouterr().out.split())
     assert "15 completions in" in said
-    assert "tokens/s, 15 judged, mean reward 0.000" in said
+    assert "tokens/s, 15 graded, mean reward 0.000" in said
     config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
     assert config == {
         "maxk": {"format": 1, "kind": "sample"},
@@ -95,19 +96,21 @@ def test_batch_size_workers_and_verifying_do_not_make_another_run(model, tmp_pat
         maxk_sample(model, tmp_path / "run", "--seed", "1")
 
 
-def test_hints_are_part_of_the_run_if_there_are_any(model, tmp_path):
-    """A run of before there were hints goes on, and is not taken for one with them."""
+def test_prompt_variants_are_part_of_the_run_if_there_are_any(model, tmp_path):
+    """A run of before there were prompt variants goes on, and is not taken for one with them."""
     plain = maxk_sample(model, tmp_path / "plain", "--no-verify")
-    assert "hints" not in plain.config
-    hints = ["--hints", "Use no library.", ""]
-    run = maxk_sample(model, tmp_path / "run", "--no-verify", *hints)
-    assert run.config["hints"] == hints[1:]
+    assert "prompt_variants" not in plain.config
+    variants = ["--prompt-variants", "Use no library.", ""]
+    run = maxk_sample(model, tmp_path / "run", "--no-verify", *variants)
+    assert run.config["prompt_variants"] == variants[1:]
     for one, two in zip(rows(plain), rows(run), strict=True):
-        assert (one["logprob"] == two["logprob"]) == (one["sample"] == 1)  # the empty hint's
-    with pytest.raises(RunError, match=r"hints: \['Use no library.', ''\] there, nothing asked"):
+        assert (one["logprob"] == two["logprob"]) == (one["sample"] == 1)  # the empty variant's
+    with pytest.raises(
+        RunError, match=r"prompt_variants: \['Use no library.', ''\] there, nothing asked"
+    ):
         maxk_sample(model, tmp_path / "run", "--no-verify")
-    with pytest.raises(RunError, match="hints: nothing there"):
-        maxk_sample(model, tmp_path / "plain", "--no-verify", *hints)
+    with pytest.raises(RunError, match="prompt_variants: nothing there"):
+        maxk_sample(model, tmp_path / "plain", "--no-verify", *variants)
 
 
 def test_the_back_end_gets_what_engine_says_and_the_run_notes_it(model, tmp_path):
@@ -125,7 +128,7 @@ def test_shards_are_joined_by_the_command(model, tmp_path, capsys):
     for i in (1, 2):
         maxk_sample(model, tmp_path / f"s{i}", "--no-verify", "--shard", f"{i}/2")
     folders = [str(tmp_path / name) for name in ("merged", "s1", "s2")]
-    runs(["merge", *folders])
+    runs(["join", *folders])
     capsys.readouterr()
     runs(["show", folders[1]])
     assert capsys.readouterr().out == "9 of 9 completions\n0 of 9 verdicts\n"

@@ -81,16 +81,16 @@ def test_the_same_numbers_give_the_same_tokens_in_any_batch():
     assert torch.equal(together, alone)
 
 
-def test_what_is_drawn_without_looking_is_the_same():
+def test_what_is_drawn_without_dynamic_is_the_same():
     torch.manual_seed(0)
     logits, uniforms = torch.randn(50, 300), torch.rand(50, dtype=torch.float64)
     for how in ((1.0, 1.0), (0.5, 1.0), (1.0, 0.7), (0.0, 1.0)):
         for one, two in zip(
-            draw(logits, uniforms, *how), draw(logits, uniforms, *how, looking=False), strict=True
+            draw(logits, uniforms, *how), draw(logits, uniforms, *how, dynamic=False), strict=True
         ):
             assert torch.equal(one, two)
     logits[:, ::3] = -torch.inf
-    one, two = draw(logits, uniforms), draw(logits, uniforms, looking=False)
+    one, two = draw(logits, uniforms), draw(logits, uniforms, dynamic=False)
     assert torch.equal(one.tokens, two.tokens)
     assert two.entropies.numpy() == pytest.approx(one.entropies.numpy(), abs=1e-5)
 

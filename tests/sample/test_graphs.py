@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from maxk.sample import Request, Settings
+from maxk.sample import Request, Sampling
 from maxk.sample.native import engine as back_end
 from maxk.sample.native import graphs
 from maxk.sample.native.engine import TransformersSampler
@@ -13,7 +13,7 @@ from maxk.sample.native.graphs import Steps, rows_for
 from tests.sample.test_draw import plain_sums
 from tests.tiny import tiny_model
 
-SETTINGS = Settings(max_tokens=100, chat=False, seed=3)
+SETTINGS = Sampling(max_tokens=100, chat=False, seed=3)
 REQUESTS = [Request(str(i), "x = 3 " * i + "y", tuple(range(40))) for i in range(1, 4)]
 
 
@@ -64,7 +64,7 @@ def padded(
     """
     made: list[Repeating] = []
 
-    def steps(model: Any, slots: Any, settings: Settings, kernels: Any) -> Steps:
+    def steps(model: Any, slots: Any, settings: Sampling, kernels: Any) -> Steps:
         made.append(Repeating())
         return Steps(model, slots, settings, made[-1], kernels)
 
@@ -98,7 +98,7 @@ def test_steps_on_fixed_memory_draw_what_others_draw(monkeypatch):
 def test_steps_with_kernels_draw_what_others_draw_whatever_the_places(monkeypatch):
     pair = tiny_model()
     monkeypatch.setattr(graphs, "_PLACES", 64)
-    for settings in (SETTINGS, Settings(temperature=0.6, max_tokens=30, chat=False)):
+    for settings in (SETTINGS, Sampling(temperature=0.6, max_tokens=30, chat=False)):
         plain = ids_of(TransformersSampler(*pair, batch=48), settings)
         sampler, made = padded(pair, monkeypatch, Plain, batch=48)
         assert ids_of(sampler, settings) == plain
@@ -115,12 +115,12 @@ def test_one_long_prompt_does_not_give_all_rows_its_places(monkeypatch):
     sampler, _ = padded(pair, monkeypatch, batch=48)
     steps = back_end.Steps
 
-    def noted(model: Any, slots: Any, settings: Settings, kernels: Any) -> Steps:
+    def noted(model: Any, slots: Any, settings: Sampling, kernels: Any) -> Steps:
         sizes.append((slots.slots, slots.places))
         return steps(model, slots, settings, kernels=kernels)
 
     monkeypatch.setattr(back_end, "Steps", noted)
-    settings = Settings(max_tokens=8, chat=False)
+    settings = Sampling(max_tokens=8, chat=False)
     short = [Request(f"short {i}", "x = 3 ", (0,)) for i in range(40)]
     long = Request("long", "x = 3 " * 20, (0,))
     found = {each.problem: each.ids for each in sampler.sample([*short, long], settings)}
@@ -161,7 +161,7 @@ def test_graphs_draw_what_steps_draw():
         assert found[key].logprob == pytest.approx(plain[key].logprob, abs=1e-2)
 
 
-def ids_of(sampler: Any, settings: Settings = SETTINGS) -> dict[tuple[str, int], Any]:
+def ids_of(sampler: Any, settings: Sampling = SETTINGS) -> dict[tuple[str, int], Any]:
     return {(c.problem, c.sample): c.ids for c in sampler.sample(REQUESTS, settings)}
 
 
@@ -180,7 +180,7 @@ def test_what_was_recorded_is_used_again_with_the_weights_of_the_moment(monkeypa
     for weights in pair[0].parameters():
         weights.data = weights.data.clone()  # elsewhere: a graph would read the old memory
     ids_of(sampler)
-    ids_of(sampler, Settings(temperature=0.5, max_tokens=100, chat=False))
+    ids_of(sampler, Sampling(temperature=0.5, max_tokens=100, chat=False))
     assert len(made) == 3
 
 
@@ -189,7 +189,7 @@ def test_prompts_of_other_lengths_have_slots_of_their_own_where_not_all_fit(monk
     monkeypatch.setattr(back_end, "_SHORTEST", 32)
     sampler, made = padded((model, tokenizer), monkeypatch, batch=8)
     asked = [Request(f"{i}", "x" * (1 + i % 3 * 40), tuple(range(5))) for i in range(6)]
-    settings = Settings(max_tokens=20, chat=False)
+    settings = Sampling(max_tokens=20, chat=False)
     found = {(c.problem, c.sample): c.ids for c in sampler.sample(asked, settings)}
     own = TransformersSampler(model, tokenizer).sample(asked, settings)
     assert found == {(c.problem, c.sample): c.ids for c in own}
@@ -200,8 +200,8 @@ def test_prompts_of_other_lengths_have_slots_of_their_own_where_not_all_fit(monk
 def test_top_p_and_temperature_are_the_same_in_recorded_steps(monkeypatch):
     pair = tiny_model()
     for settings in (
-        Settings(temperature=0.7, top_p=0.8, max_tokens=30, chat=False),
-        Settings(temperature=0.0, max_tokens=30, chat=False),
+        Sampling(temperature=0.7, top_p=0.8, max_tokens=30, chat=False),
+        Sampling(temperature=0.0, max_tokens=30, chat=False),
     ):
         sampler, _ = padded(pair, monkeypatch)
         assert ids_of(sampler, settings) == ids_of(TransformersSampler(*pair), settings)

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from maxk.sample import Request, Settings, choose, make, sample
+from maxk.sample import Request, Sampling, choose, make, sample
 from maxk.sample.openai_ import OpenAISampler, ServerError, asked_to_wait
 from maxk.store.run import Run
 from tests.sample.test_run import problems, start
 
 KEY = "sk-secret-0123456789"
-CHAT = Settings(max_tokens=5, seed=7)
+CHAT = Sampling(max_tokens=5, seed=7)
 
 
 @dataclass
@@ -155,7 +155,7 @@ def test_each_sample_has_a_seed_of_its_own_that_others_do_not_change(server):
 
 
 def test_without_chat_the_prompt_is_text(server):
-    found = ask(server, settings=Settings(chat=False))
+    found = ask(server, settings=Sampling(chat=False))
     assert (found[0].tokens, found[0].logprob) == (2, -0.5)
     assert server.bodies[0]["prompt"] == "Write."
     assert set(server.paths) == {"/v1/completions"}

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from maxk.pocket import folder
-from maxk.sample import Request, Settings, make
+from maxk.sample import Request, Sampling, make
 from maxk.sample import processes as module
-from maxk.sample.processes import Several, visible_gpus
+from maxk.sample.processes import ProcessSampler, visible_gpus
 
-SETTINGS = Settings(max_tokens=40, seed=5)
+SETTINGS = Sampling(max_tokens=40, seed=5)
 REQUESTS = [
     Request(f"p{i}", f"Print the sum of the numbers and {i}.", tuple(range(3 + i)))
     for i in range(5)
@@ -21,7 +21,7 @@ REQUESTS = [
 
 @pytest.fixture(scope="module")
 def two():
-    made = Several(2, str(folder()), "transformers", {"device": "cpu"})
+    made = ProcessSampler(2, str(folder()), "transformers", {"device": "cpu"})
     yield made
     made.close()
 
@@ -51,14 +51,14 @@ def test_a_process_that_is_killed_ends_the_sampling_and_the_others(two):
     drawn = two.sample(asked, SETTINGS)
     next(drawn)
     os.kill(pids[0], signal.SIGKILL)
-    with pytest.raises(RuntimeError, match="a process that samples ended"):
+    with pytest.raises(RuntimeError, match="a sampling process ended"):
         list(drawn)
     assert alive(pids) == []
 
 
 def test_what_goes_wrong_in_a_process_is_told_here():
     with pytest.raises(RuntimeError, match=r"failed: TypeError.*no_such_option"):
-        Several(1, str(folder()), "transformers", {"no_such_option": 1})
+        ProcessSampler(1, str(folder()), "transformers", {"no_such_option": 1})
 
 
 @pytest.mark.parametrize(
@@ -104,14 +104,16 @@ def test_processes_are_dealt_over_the_gpus_and_wait_for_each_other_on_one(monkey
 
     monkeypatch.setattr(module.multiprocessing, "get_context", lambda _: Context())
     monkeypatch.setattr(module, "visible_gpus", lambda: ["0", "7"])
-    Several(3, "m", "vllm", {"batch": 8}).close()
+    ProcessSampler(3, "m", "vllm", {"batch": 8}).close()
     assert [gpu for gpu, _ in told] == ["0", "7", "0"]
     assert told[0][1] == {"gpu_memory_utilization": 0.45, "batch": 8}
     start, ready = "start", "ready"
     assert happened == [(start, 0), (start, 1), (ready, 0), (start, 2), (ready, 1), (ready, 2)]
     happened.clear()
     told.clear()
-    Several(3, "m", "vllm", {"kv_cache_memory_bytes": 10**9}).close()  # nothing to be measured
+    ProcessSampler(
+        3, "m", "vllm", {"kv_cache_memory_bytes": 10**9}
+    ).close()  # nothing to be measured
     assert happened == [*((start, i) for i in range(3)), *((ready, i) for i in range(3))]
 
 
@@ -120,4 +122,4 @@ def test_processes_are_dealt_over_the_gpus_and_wait_for_each_other_on_one(monkey
 )
 def test_what_cannot_be_is_refused(count, backend, why):
     with pytest.raises(ValueError, match=why):
-        Several(count, "m", backend, {})
+        ProcessSampler(count, "m", backend, {})

@@ -21,14 +21,14 @@ from maxk.grade import Judging, verify_run
 from maxk.grade.run import judge_parts
 from maxk.prompts import messages
 from maxk.records import CallTest, Problem, Status, StdinTest, TestResult, Verdict
-from maxk.sample import Completion, Request, Settings, merge, sample, share
+from maxk.sample import Completion, Request, Sampling, join, sample, shard_of
 from maxk.sample.run import Progress
 from maxk.store.run import Run, RunError
 from maxk.store.tables import PROBLEMS, pairs_of, problems_of, status_of
 from maxk.verify import Limits, Verifier
 from tests.tiny import tiny_model
 
-SETTINGS = Settings(max_tokens=12, chat=False)
+SETTINGS = Sampling(max_tokens=12, chat=False)
 DOUBLE = "```python\nprint(int(input()) * 2)\n```"
 
 
@@ -44,7 +44,7 @@ class Fixed:
         self.texts, self.stop_after = texts or {}, stop_after
         self.asked: list[Request] = []
 
-    def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
+    def sample(self, requests: Iterable[Request], settings: Sampling) -> Iterator[Completion]:
         left = self.stop_after
         for request in requests:
             self.asked.append(request)
@@ -115,7 +115,7 @@ def test_a_stopped_run_goes_on_where_it_stopped(tmp_path):
     assert len(pairs_of(run)) == 19  # those of the part that was not full, too
     rest = Fixed()
     state = sample(problems(), rest, start(tmp_path / "run"), 8, SETTINGS, part_rows=7)
-    assert (state.there, state.new) == (19, 21)
+    assert (state.earlier, state.new) == (19, 21)
     assert [len(request.samples) for request in rest.asked] == [5, 8, 8]
     whole = start(tmp_path / "whole")
     sample(problems(), Fixed(), whole, 8, SETTINGS)
@@ -128,44 +128,44 @@ def test_a_stopped_run_goes_on_where_it_stopped(tmp_path):
 class Prompted(Fixed):
     """Completions that say which prompt they are of."""
 
-    def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
+    def sample(self, requests: Iterable[Request], settings: Sampling) -> Iterator[Completion]:
         requests = list(requests)
         asked = {(r.problem, i): cast(Any, r.prompt)[-1] for r in requests for i in r.samples}
         for one in super().sample(requests, settings):
             yield dataclasses.replace(one, text=asked[one.problem, one.sample]["content"])
 
 
-HINTS = ["Use no library.", "", "Mind the edge cases."]
+VARIANTS = ["Use no library.", "", "Mind the edge cases."]
 
 
-def hint_of(row: dict) -> str:
+def variant_of(row: dict) -> str:
     """What the prompt of a completion ends with, after that of its problem."""
     (problem,) = [each for each in problems() if each.id == row["problem"]]
     return row["completion"].removeprefix(messages(problem)[0]["content"]).removeprefix("\n")
 
 
-def test_each_sample_has_its_hint_by_its_number(tmp_path):
+def test_each_sample_has_its_prompt_variant_by_its_number(tmp_path):
     run = start(tmp_path / "run")
-    sample(problems(), Prompted(), run, 8, SETTINGS, hints=HINTS)
+    sample(problems(), Prompted(), run, 8, SETTINGS, prompt_variants=VARIANTS)
     found = rows(run)
-    assert [hint_of(row) for row in found] == [HINTS[row["sample"] % 3] for row in found]
+    assert [variant_of(row) for row in found] == [VARIANTS[row["sample"] % 3] for row in found]
     assert len(found) == 40
     plain = start(tmp_path / "plain")
     sample(problems(), Prompted(), plain, 8, SETTINGS)
-    assert {hint_of(row) for row in rows(plain)} == {""}
+    assert {variant_of(row) for row in rows(plain)} == {""}
 
 
-def test_a_stopped_run_goes_on_with_the_same_hints(tmp_path):
+def test_a_stopped_run_goes_on_with_the_same_prompt_variants(tmp_path):
     run, whole = start(tmp_path / "run"), start(tmp_path / "whole")
-    for stop_after in (19, 4, None):  # in the middle of a problem and of a hint
+    for stop_after in (19, 4, None):  # in the middle of a problem and of a variant
         sampler = Prompted(stop_after=stop_after)
         with contextlib.suppress(KeyboardInterrupt):
-            sample(problems(), sampler, run, 8, SETTINGS, hints=HINTS, part_rows=7)
-    sample(problems(), Prompted(), whole, 8, SETTINGS, hints=HINTS)
+            sample(problems(), sampler, run, 8, SETTINGS, prompt_variants=VARIANTS, part_rows=7)
+    sample(problems(), Prompted(), whole, 8, SETTINGS, prompt_variants=VARIANTS)
     assert rows(run) == rows(whole)
-    # More samples later: the numbers go on, and so do the hints.
-    sample(problems(), Prompted(), run, 11, SETTINGS, hints=HINTS)
-    assert [hint_of(row) for row in rows(run)] == [HINTS[i % 3] for i in range(11)] * 5
+    # More samples later: the numbers go on, and so do the variants.
+    sample(problems(), Prompted(), run, 11, SETTINGS, prompt_variants=VARIANTS)
+    assert [variant_of(row) for row in rows(run)] == [VARIANTS[i % 3] for i in range(11)] * 5
 
 
 def test_an_interrupt_at_any_moment_loses_and_doubles_nothing(tmp_path, monkeypatch):
@@ -306,7 +306,7 @@ def test_completions_are_judged_while_others_are_sampled(tmp_path):
         part_rows=3,
         progress=seen.append,
     )
-    assert (state.judged, state.reward) == (20, 4 * 1.5)
+    assert (state.graded, state.reward) == (20, 4 * 1.5)
     assert seen
     found = rows(run, "verdicts")
     assert [row["reward"] for row in found] == [1.0, 0.5, 0.0, 0.0, 0.0] * 4
@@ -322,7 +322,7 @@ def test_verdicts_that_are_missing_are_made_when_the_run_goes_on(tmp_path):
     sample(problems(3), Fixed(TEXTS), run, 5, SETTINGS, part_rows=4)
     assert not run.parts("verdicts")
     state = sample(problems(3), Fixed(TEXTS), run, 5, SETTINGS, judging=JUDGING)
-    assert (state.new, state.judged) == (0, 15)
+    assert (state.new, state.graded) == (0, 15)
     assert pairs_of(run, "verdicts") == pairs_of(run)
 
 
@@ -428,7 +428,9 @@ def test_the_status_of_a_verdict_is_the_most_telling():
 
 def shard(folder: Path, which: str, n: int = 4, judging: Judging | None = None, **more) -> Run:
     run = start(folder / which.replace("/", "of"), **{"shard": which, "n": n, **more})
-    sample(share(problems(), which), Fixed(TEXTS), run, n, SETTINGS, judging=judging, part_rows=3)
+    sample(
+        shard_of(problems(), which), Fixed(TEXTS), run, n, SETTINGS, judging=judging, part_rows=3
+    )
     return run
 
 
@@ -436,7 +438,7 @@ def test_merged_shards_are_the_whole_run(tmp_path):
     whole = start(tmp_path / "whole", n=4)
     sample(problems(), Fixed(TEXTS), whole, 4, SETTINGS, judging=JUDGING)
     shards = [shard(tmp_path, f"{i}/3", judging=JUDGING).folder for i in (2, 3, 1)]
-    merged = merge(shards, tmp_path / "merged")
+    merged = join(shards, tmp_path / "merged")
     assert merged.config == whole.config
     assert rows(merged) == rows(whole)
     assert problems_of(merged) == problems_of(whole) == problems()
@@ -451,38 +453,38 @@ def test_merged_shards_are_the_whole_run(tmp_path):
 def test_more_shards_than_problems_make_a_run_too(tmp_path):
     shards = [shard(tmp_path, f"{i}/7", judging=JUDGING) for i in range(1, 8)]
     assert [len(problems_of(each)) for each in shards] == [1, 1, 1, 1, 1, 0, 0]
-    merged = merge([each.folder for each in shards], tmp_path / "merged")
+    merged = join([each.folder for each in shards], tmp_path / "merged")
     assert problems_of(merged) == problems()
     assert len(pairs_of(merged)) == len(pairs_of(merged, "verdicts")) == 20
 
 
 def test_shards_that_do_not_make_a_run_are_refused(tmp_path):
     one, two = shard(tmp_path, "1/2").folder, shard(tmp_path, "2/2").folder
-    with pytest.raises(RunError, match="shards 1/2 are given; 1/2, 2/2 make a run"):
-        merge([one], tmp_path / "m")
-    with pytest.raises(RunError, match="shards 1/2, 1/2 are given"):
-        merge([one, one], tmp_path / "m")
+    with pytest.raises(RunError, match="runs are the shards 1/2; give 1/2, 2/2"):
+        join([one], tmp_path / "m")
+    with pytest.raises(RunError, match="runs are the shards 1/2, 1/2; give"):
+        join([one, one], tmp_path / "m")
     other = shard(tmp_path / "other", "2/2", model="another").folder
     with pytest.raises(RunError, match="model: 'm' there, 'another' asked"):
-        merge([one, other], tmp_path / "m")
+        join([one, other], tmp_path / "m")
     run = Run.open(two)
     run.remove("completions", run.parts("completions")[-1])
     with pytest.raises(RunError, match=r"2 of 20 completions are missing, of p/3; repeat"):
-        merge([one, two], tmp_path / "m")
+        join([one, two], tmp_path / "m")
     run.write("completions", "000009", Run.open(one).read("completions"))
-    with pytest.raises(RunError, match="has completions that another has too: p/0, p/2, p/4"):
-        merge([one, two], tmp_path / "m")
-    with pytest.raises(RunError, match="is no shard of a sampling run"):
-        merge([start(tmp_path / "x").folder], tmp_path / "m")
+    with pytest.raises(RunError, match="has completions that another shard has too: p/0, p/2, p/4"):
+        join([one, two], tmp_path / "m")
+    with pytest.raises(RunError, match="is not a shard of a sampling run"):
+        join([start(tmp_path / "x").folder], tmp_path / "m")
     assert not (tmp_path / "m").exists()
 
 
 def test_shares_are_disjoint_and_all(tmp_path):
-    shares = [share(problems(), f"{i}/3") for i in (1, 2, 3)]
+    shares = [shard_of(problems(), f"{i}/3") for i in (1, 2, 3)]
     assert sorted(p.id for each in shares for p in each) == [p.id for p in problems()]
     for wrong in ("0/2", "3/2", "1", "a/b", "-1/2"):
         with pytest.raises(ValueError, match="use 1/2 for the first of two"):
-            share(problems(), wrong)
+            shard_of(problems(), wrong)
 
 
 def test_a_completion_that_is_there_twice_is_an_error(tmp_path):

@@ -16,7 +16,7 @@ from scipy import stats
 from tokenizers import Tokenizer, decoders, models
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
-from maxk.sample import Completion, Request, Settings
+from maxk.sample import Completion, Request, Sampling
 from maxk.sample.base import text_of
 from maxk.sample.models import load, unpack
 from maxk.sample.native import slots
@@ -24,7 +24,7 @@ from maxk.sample.native.engine import TransformersSampler, refuse_other_layers
 from tests.tiny import tiny_model, write_gguf
 
 PROMPTS = {"a": "print(1)", "b": "abc def", "c": "x = 3 * (4 + 5)\n", "d": "z"}
-PLAIN = Settings(max_tokens=24, chat=False, seed=3)
+PLAIN = Sampling(max_tokens=24, chat=False, seed=3)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_every_sample_that_is_asked_for_comes_once(tiny):
 def test_sequences_are_distributed_as_the_model_says(tiny, n):
     """Two tokens: all pairs against their exact probabilities. Seed fixed, so it cannot flake."""
     model, tokenizer = tiny
-    settings = Settings(max_tokens=2, chat=False, seed=11)
+    settings = Sampling(max_tokens=2, chat=False, seed=11)
     count = 6000
     asked = [Request(f"{i}", PROMPTS["b"], tuple(range(n))) for i in range(count // n)]
     found = TransformersSampler(model, tokenizer, batch=600).sample(asked, settings)
@@ -105,14 +105,14 @@ def test_samples_of_a_problem_and_of_problems_differ_and_seeds_matter(tiny):
     asked = [Request(name, "same", tuple(range(8))) for name in "ab"]
     texts = [each.text for each in drawn(tiny, asked).values()]
     assert len(set(texts)) == 16
-    other = drawn(tiny, asked, Settings(max_tokens=24, chat=False, seed=4))
+    other = drawn(tiny, asked, Sampling(max_tokens=24, chat=False, seed=4))
     assert {each.text for each in other.values()}.isdisjoint(texts)
 
 
 @pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.7, 0.9)])
 def test_logprob_and_entropy_are_those_of_a_forward_pass_at_temperature_1(temperature, top_p):
     model, tokenizer = ending_model()
-    settings = Settings(temperature, top_p, max_tokens=24, chat=False)
+    settings = Sampling(temperature, top_p, max_tokens=24, chat=False)
     for (problem, _), completion in drawn((model, tokenizer), requests(3), settings).items():
         prompt = tokenizer(PROMPTS[problem]).input_ids
         words = tokenizer(completion.text).input_ids
@@ -146,7 +146,7 @@ def test_a_sample_is_the_same_alone_and_in_any_batch(n):
 
 def test_temperature_zero_is_generate_without_sampling(tiny):
     model, tokenizer = tiny
-    greedy = Settings(temperature=0.0, max_tokens=20, chat=False)
+    greedy = Sampling(temperature=0.0, max_tokens=20, chat=False)
     for (problem, _), completion in drawn((model, tokenizer), requests(2), greedy).items():
         ids = torch.tensor([tokenizer(PROMPTS[problem]).input_ids])
         out = model.generate(
@@ -173,7 +173,7 @@ def test_other_architectures_give_what_generate_gives(tiny, kind, fusing, monkey
     mask = torch.ones_like(ids)
     out = model.generate(ids, attention_mask=mask, do_sample=False, max_new_tokens=16)
     text = tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True)
-    greedy = Settings(temperature=0.0, max_tokens=16, chat=False)
+    greedy = Sampling(temperature=0.0, max_tokens=16, chat=False)
     for n in (2, 40):
         found = drawn((model, tokenizer), requests(n), greedy)
         assert {each.text for (problem, _), each in found.items() if problem == "c"} == {text}
@@ -188,7 +188,7 @@ def test_it_stops_when_all_have_ended():
         calls += 1
 
     model.register_forward_hook(count)
-    found = drawn((model, tokenizer), requests(4), Settings(max_tokens=100, chat=False))
+    found = drawn((model, tokenizer), requests(4), Sampling(max_tokens=100, chat=False))
     longest = max(each.tokens or 0 for each in found.values())
     assert longest < 30
     assert calls == 4 + longest - 1  # the prompts, and a step for every token but the first
@@ -277,11 +277,11 @@ def test_the_chat_template_is_used_where_it_is_asked_for(tiny):
     model, tokenizer = tiny_model()
     ask = [Request("a", [{"role": "user", "content": "abc"}], (0,))]
     with pytest.raises(ValueError, match="chat=True and the tokenizer has no chat template"):
-        list(TransformersSampler(model, tokenizer).sample(ask, Settings()))
+        list(TransformersSampler(model, tokenizer).sample(ask, Sampling()))
     tokenizer.chat_template = "({{ messages[0].content }})"
-    chat = drawn((model, tokenizer), ask, Settings(max_tokens=9))
+    chat = drawn((model, tokenizer), ask, Sampling(max_tokens=9))
     text = [Request("a", "(abc)", (0,))]
-    plain = drawn((model, tokenizer), text, Settings(max_tokens=9, chat=False))
+    plain = drawn((model, tokenizer), text, Sampling(max_tokens=9, chat=False))
     assert chat == plain
 
 
@@ -317,7 +317,7 @@ def test_a_model_under_autocast_samples_too(tiny, monkeypatch):
     model, tokenizer = tiny  # as in training with bf16=True: weights in float32
     cast = torch.autocast("cpu", torch.bfloat16)(model.forward)
     monkeypatch.setattr(model, "forward", cast)
-    settings = Settings(temperature=0.0, max_tokens=6, chat=False)
+    settings = Sampling(temperature=0.0, max_tokens=6, chat=False)
     for samples in ((0,), tuple(range(40))):  # with the prompt in every row, and with one for all
         (first, *others) = TransformersSampler(model, tokenizer).sample(
             [Request("p", "print(", samples)], settings
@@ -342,7 +342,7 @@ def test_a_model_under_autocast_samples_too(tiny, monkeypatch):
 )
 def test_a_bad_setting_is_named(changed, message):
     with pytest.raises(ValueError, match=message):
-        Settings(**changed)
+        Sampling(**changed)
 
 
 def test_a_gguf_file_without_the_package_says_what_to_install(tmp_path, monkeypatch):

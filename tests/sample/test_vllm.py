@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from maxk.sample import Request, Settings, choose, make
+from maxk.sample import Request, Sampling, choose, make
 from maxk.sample.base import seed_of
 from maxk.sample.models import load
 from maxk.sample.vllm_ import VllmSampler
 from tests.tiny import tiny_model, write_gguf
 
-SETTINGS = Settings(max_tokens=6, chat=False, seed=5)
+SETTINGS = Sampling(max_tokens=6, chat=False, seed=5)
 
 
 class Letters:
@@ -135,7 +135,7 @@ def test_a_prompt_that_is_too_long_is_named_before_anything_is_sampled(made):
 
 def test_temperature_zero_asks_once_and_gives_every_sample(made):
     asked = [Request("a", "x", (0, 1, 2))]
-    found = list(VllmSampler("m").sample(asked, Settings(temperature=0.0, chat=False)))
+    found = list(VllmSampler("m").sample(asked, Sampling(temperature=0.0, chat=False)))
     assert [each.sample for each in found] == [0, 1, 2]
     assert {each.text for each in found} == {" None None"}
 
@@ -150,7 +150,7 @@ def test_other_weights_take_the_place_of_those_that_are_there(made):
     sampler.load((name, name.upper()) for name in ("a", "b"))
     assert loaded == [("a", "A"), ("b", "B")]
     assert steps == [1]
-    with pytest.raises(RuntimeError, match="still holds prompts"):  # it was sampling
+    with pytest.raises(RuntimeError, match="still caches prompts"):  # it was sampling
         sampler.load([])
 
 

@@ -9,7 +9,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from maxk.sample import Completion, Request, Settings
+from maxk.sample import Completion, Request, Sampling
 from maxk.sample.native.engine import TransformersSampler
 from maxk.sample.vllm_ import VllmSampler
 from tests.tiny import tiny_model, write_gguf
@@ -27,7 +27,7 @@ ENGINE: dict[str, Any] = {
     "enforce_eager": True,
     "batch": 256,
 }
-GREEDY = Settings(temperature=0.0, max_tokens=8, chat=False)
+GREEDY = Sampling(temperature=0.0, max_tokens=8, chat=False)
 REQUESTS = [Request(str(i), "print(" + "ab" * i, tuple(range(70))) for i in range(4)]
 
 
@@ -55,7 +55,7 @@ def folder(tmp_path_factory) -> str:
     return path
 
 
-def by_sample(sampler: Any, settings: Settings) -> dict[tuple[str, int], Completion]:
+def by_sample(sampler: Any, settings: Sampling) -> dict[tuple[str, int], Completion]:
     return {(each.problem, each.sample): each for each in sampler.sample(REQUESTS, settings)}
 
 
@@ -72,7 +72,7 @@ def alike(one: dict, two: dict) -> None:
 
 def test_samples_are_many_and_repeat_themselves_and_greedy_ones_are_those_of_transformers(folder):
     sampler = VllmSampler(folder, seeds=True, logprobs=True, **ENGINE)
-    settings = Settings(max_tokens=40, chat=False, seed=1)
+    settings = Sampling(max_tokens=40, chat=False, seed=1)
     first, second = by_sample(sampler, settings), by_sample(sampler, settings)
     assert len(first) == 280
     assert len({each.text for each in first.values()}) > 250

@@ -5,14 +5,15 @@ import os
 
 import pytest
 
-from maxk.verify import doctor, sandbox
+from maxk.verify import doctor
+from maxk.verify.isolation.probe import Kernel, probe
 
 
 def test_on_this_machine_every_layer_of_its_tier_works_and_a_program_passes():
     report = doctor.examine()
-    assert report.tier == sandbox.probe().tier
+    assert report.tier == probe().tier
     layers, rest = report.findings[:3], report.findings[3:]
-    assert [f.works for f in layers] == list(sandbox.probe())
+    assert [f.works for f in layers] == list(probe())
     assert [f.layer for f in rest] == (["another user"] if os.geteuid() == 0 else [])
     if report.tier == "A":
         assert all(f.works for f in rest)
@@ -61,8 +62,8 @@ def test_missing_landlock_is_explained_by_the_error_of_the_kernel():
 
 
 def test_no_tier_means_no_trial(monkeypatch):
-    monkeypatch.setattr(sandbox, "probe", lambda: sandbox.Kernel(True, False, True))
-    monkeypatch.setattr(sandbox, "landlock_error", lambda: errno.ENOSYS)
+    monkeypatch.setattr(doctor, "probe", lambda: Kernel(True, False, True))
+    monkeypatch.setattr(doctor, "landlock_error", lambda: errno.ENOSYS)
     report = doctor.examine()
     assert (report.tier, report.trial) == (None, "")
     assert report.findings[1].command

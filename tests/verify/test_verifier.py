@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from maxk.records import AssertTest, CallTest, Status, StdinTest, TestResult, Verdict
-from maxk.verify import Limits, Verifier, WorkerFailed, jail, protocol, sandbox
+from maxk.verify import Limits, Verifier, WorkerFailed, jail, protocol
+from maxk.verify.isolation.namespaces import closed_directories
+from maxk.verify.isolation.probe import Kernel, probe
 from maxk.verify.judge import choose_tier
 from maxk.verify.program import Program
 from maxk.verify.worker import Worker
@@ -398,12 +400,12 @@ def test_a_worker_at_rest_takes_less_than_60_mb(verifier):
 
 
 def test_without_a_tier_programs_run_only_on_request():
-    nothing = sandbox.Kernel(namespaces=True, landlock=False, seccomp=True)
+    nothing = Kernel(namespaces=True, landlock=False, seccomp=True)
     with pytest.raises(RuntimeError, match=r"no landlock.*Linux 5\.13.*allow_unsafe=True"):
         choose_tier(nothing, None, allow_unsafe=False)
     assert choose_tier(nothing, None, allow_unsafe=True) == "U"
     with pytest.raises(RuntimeError, match="needs user namespaces"):
-        choose_tier(sandbox.Kernel(False, True, True), "A", allow_unsafe=True)
+        choose_tier(Kernel(False, True, True), "A", allow_unsafe=True)
 
 
 def test_closing_a_worker_twice_closes_no_descriptor_of_another():
@@ -482,7 +484,7 @@ def test_a_process_with_thousands_of_descriptors_can_judge():
 @pytest.mark.parametrize("held", [0, 36, 60, 1500])
 def test_a_program_has_no_descriptor_but_its_own(tier, held):
     """However many the judge has: the channel to the zygote must not reach a program."""
-    if sandbox.probe().tier == "B" and tier == "A":
+    if probe().tier == "B" and tier == "A":
         pytest.skip("this machine has no user namespaces: tier B")
     look = (
         "import os\\nfound = []\\nfor fd in range(5000):\\n    try: os.fstat(fd)\\n"
@@ -549,9 +551,9 @@ def test_tests_made_on_the_fly_are_never_mistaken_for_each_other(verifier):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has another user to become")
-@pytest.mark.parametrize("tier", [t for t in "AB" if t == "B" or sandbox.probe().tier == "A"])
+@pytest.mark.parametrize("tier", [t for t in "AB" if t == "B" or probe().tier == "A"])
 def test_root_becomes_a_real_other_user(tier, monkeypatch):
-    if tier == "B" and sandbox.closed_directories():
+    if tier == "B" and closed_directories():
         # Only with mounts of its own can another user reach this Python; the system's will do.
         if not os.path.exists(f"/usr/bin/python3.{sys.version_info.minor}"):
             pytest.skip("no Python here that every user can reach")
@@ -597,12 +599,13 @@ def test_a_process_that_cannot_lock_itself_in_is_no_fault_of_the_program(tmp_pat
     it meets a process that asks for more than 100 s of CPU time.
     """
     source = jail._ZYGOTE.read_text()
-    line = "        sandbox.limit(resource.RLIMIT_CPU, cpu_seconds)\n"
+    line = "        limits.limit(resource.RLIMIT_CPU, cpu_seconds)\n"
     assert source.count(line) == 1
     refusal = "        if cpu_seconds > 100:\n            raise OSError('refused')\n"
     (tmp_path / "zygote.py").write_text(source.replace(line, line + refusal))
-    for name in ("sandbox.py", "wire.py", "protocol.py"):
+    for name in ("wire.py", "protocol.py"):
         shutil.copy(jail._ZYGOTE.with_name(name), tmp_path)
+    shutil.copytree(jail._ZYGOTE.with_name("isolation"), tmp_path / "isolation")
     monkeypatch.setattr(jail, "_ZYGOTE", tmp_path / "zygote.py")
     double = "def double(x): return 2 * x"
     test = AssertTest("for i in range(3):\n    assert double(i) == 2 * i", "double")

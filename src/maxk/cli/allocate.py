@@ -1,78 +1,81 @@
-"""`maxk plan`."""
+"""`maxk allocate`."""
 
 import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import numpy as np
 import tyro
-from rich.table import Table
 
 from maxk.cli.console import console, show
-from maxk.evaluate import adjust, differences, plan, planned, planned_elsewhere, scores
-from maxk.evaluate import tables as forms
-from maxk.evaluate.allocate import as_many_of
-from maxk.evaluate.bootstrap import mean_interval
-from maxk.evaluate.evaluation import refuse_different_problems
-from maxk.evaluate.read import Stored, read_run, refuse_other_problems, way_of
-from maxk.evaluate.samples import check_ks
-from maxk.store.run import differences as differences_of_config
 
-Ways = dict[str, list[np.ndarray]]  # rewards of each problem by way, all of the same problems
-PLAN, ELSEWHERE = "plan", "elsewhere"  # what the tables call it, and what it is worth on others
+if TYPE_CHECKING:
+    import numpy as np
+    from rich.table import Table
+
+    from maxk.evaluate import tables as forms
+    from maxk.evaluate.read import Stored
+
+    Rewards = dict[str, list[np.ndarray]]  # of each problem, by sampling configuration
+
+CHOSEN, VALIDATED = "allocation", "allocation, cross-validated"  # rows of the table
 FOLDS = 5
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Which way to sample first: an order for Best-of-N from several runs on the same problems.
+class Allocate:
+    """Allocate the k samples of a problem to several sampling configurations.
 
-    The runs may differ in model, temperature, hints and all other settings.
+    Each run is one sampling configuration: a model, a temperature, prompt variants. All runs are on
+    the same problems. The result is an order: its first k entries are the allocation of k samples.
     """
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional]
-    """a run for each way to sample: folders, or NAME=FOLDER"""
+    """a run of each sampling configuration: folders, or NAME=FOLDER"""
     k: Annotated[int, tyro.conf.arg(aliases=["-k"])] = 128
     """samples of a problem"""
     on: tuple[str, ...] = ()
-    """the same names with runs on other problems, for figures that the choice does not flatter"""
+    """runs of the same names on other problems, to measure the allocation there"""
     metric: Literal["max", "pass"] = "max"
     intervals: bool = False
-    """show them in the cells"""
+    """show confidence intervals in the cells"""
     out: Path | None = None
     """write the order here, as JSON"""
 
     def run(self) -> int:
+        from maxk.evaluate import allocate, allocated, cross_validated
+        from maxk.evaluate import tables as forms
+        from maxk.evaluate.samples import check_ks
+
         chosen = runs_of(self.runs)
-        order = plan(list(rows_of(chosen).values()), self.k, self.metric)
-        names = [list(chosen)[way] for way in order]
+        order = allocate(list(rewards_of(chosen).values()), self.k, self.metric)
+        names = [list(chosen)[i] for i in order]
         ks = check_ks(None, self.k)
-        console.print("samples of each way among the first 1, 2, 4 ... of the plan:")
+        console.print("samples of each configuration among the first 1, 2, 4 ... of the order:")
         console.print(counts_table(names, list(chosen), ks))
         shown = self.others(chosen, names) if self.on else chosen
-        ways = rows_of(shown)
-        rewards = list(ways.values())
-        plans = {PLAN: planned(rewards, order, ks, self.metric)}
+        by_name = rewards_of(shown)
+        rewards = list(by_name.values())
+        found = {CHOSEN: allocated(rewards, order, ks, self.metric)}
         if not self.on and (folds := min(FOLDS, len(rewards[0]))) > 1:
-            plans[ELSEWHERE] = planned_elsewhere(rewards, self.k, ks, self.metric, folds=folds)
-        found = figures(plans, ways, ks, self.metric)
-        show(forms.terminal(found, intervals=self.intervals))
+            found[VALIDATED] = cross_validated(rewards, self.k, ks, self.metric, folds=folds)
+        table = table_of(found, by_name, ks, self.metric)
+        show(forms.terminal(table, intervals=self.intervals))
         if self.on:
-            lines = self.against_each(ways, order, ks)
+            lines = self.against_each(by_name, order, ks)
             seen = sum(each in first(chosen).rewards for each in first(shown).rewards)
             if seen:
-                lines += [f"{seen} of these problems have an id of those the plan was chosen on"]
+                lines += [f"the allocation was chosen on {seen} of these problems"]
         else:
-            lines = [f"the figures of {PLAN!r} are of the problems it was chosen on"]
-            if ELSEWHERE in plans:
-                lines += [f"{ELSEWHERE!r} has each problem by a plan of the others, fold by fold"]
-            lines += ["--on takes runs on other problems"]
+            lines = [f"{CHOSEN}: measured on the problems that it was chosen on"]
+            if VALIDATED in found:
+                lines += [f"{VALIDATED}: each fold measured with the allocation of the other folds"]
+            lines += ["--on measures it on other problems"]
         used_up = [name for name in chosen if names.count(name) == fewest(chosen[name].rows)]
         if used_up:
-            lines += [f"all there are of {', '.join(used_up)}: with more the plan might take more"]
+            lines += [f"all samples of {', '.join(used_up)} are used; sample more to allocate more"]
         for line in lines:
             console.print(line, markup=False, soft_wrap=True)
         if self.out is not None:
@@ -80,42 +83,54 @@ class Plan:
             self.out.write_text(json.dumps(made) + "\n")
         return 0
 
-    def others(self, chosen: dict[str, Stored], names: Sequence[str]) -> dict[str, Stored]:
-        """The runs of --on, sampled as those that the plan was chosen on."""
+    def others(self, chosen: "dict[str, Stored]", names: Sequence[str]) -> "dict[str, Stored]":
+        """The runs of --on, of the same sampling configurations."""
+        from maxk.evaluate.read import configuration_of
+        from maxk.store.run import differences
+
         runs = runs_of(self.on)
         if set(runs) != set(chosen):
             raise ValueError(
-                f"--on has {', '.join(runs)} and the plan is of {', '.join(chosen)}; give the same"
-                " names"
+                f"--on has runs {', '.join(runs)} and the allocation is of {', '.join(chosen)}; "
+                "give the same names"
             )
         for name, count in Counter(names).items():
-            if rows := differences_of_config(way_of(chosen[name]), way_of(runs[name])):
-                raise ValueError(f"{name} of --on is another way:\n  " + "\n  ".join(rows))
+            before, now = configuration_of(chosen[name]), configuration_of(runs[name])
+            if rows := differences(before, now):
+                text = "\n  ".join(rows)
+                raise ValueError(f"{name} of --on has another sampling configuration:\n  {text}")
             if count > (n := fewest(runs[name].rows)):
                 raise ValueError(
-                    f"{name} of --on has {n} samples of a problem and the plan asks for {count}; "
-                    "sample more, or give a smaller -k"
+                    f"{name} of --on has {n} samples of a problem and the allocation needs {count};"
+                    " sample more, or give a smaller -k"
                 )
         return {name: runs[name] for name in chosen}
 
-    def against_each(self, ways: Ways, order: Sequence[int], ks: Sequence[int]) -> list[str]:
-        """The paired differences to every way alone, of as many samples as there are of it."""
-        rows = list(ways.values())
+    def against_each(
+        self, by_name: "Rewards", order: Sequence[int], ks: Sequence[int]
+    ) -> list[str]:
+        """Paired differences to every configuration alone, with equally many samples."""
+        import numpy as np
+
+        from maxk.evaluate import adjust, allocated, differences, scores
+        from maxk.evaluate.allocate import scaled_to
+
+        rows = list(by_name.values())
         parts: dict[tuple[int, int], np.ndarray] = {}
-        labels, ours, theirs = [], [], []
-        for name, own in ways.items():
+        labels, mixed, alone = [], [], []
+        for name, own in by_name.items():
             n = fewest(own)
             for k in [k for k in ks if k <= n]:
                 if (n, k) not in parts:
-                    some = as_many_of(rows, order[:k], n)
-                    parts[n, k] = planned(some, order[:k], [k], self.metric)
-                labels.append(f"{PLAN} - {name}  {self.metric}@{k}")
-                ours.append(parts[n, k])
-                theirs.append(scores(own, [k], self.metric))
-        gaps = differences(np.hstack(ours), np.hstack(theirs))
+                    some = scaled_to(rows, order[:k], n)
+                    parts[n, k] = allocated(some, order[:k], [k], self.metric)
+                labels.append(f"{CHOSEN} - {name}  {self.metric}@{k}")
+                mixed.append(parts[n, k])
+                alone.append(scores(own, [k], self.metric))
+        gaps = differences(np.hstack(mixed), np.hstack(alone))
         adjusted = adjust([gap.p for gap in gaps])
         return [
-            "differences to as many samples of one way, 95 % interval, p (holm):",
+            "differences to as many samples of one configuration, 95 % interval, p (holm):",
             *(
                 f"  {label}  {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})  p = {p:.3g}"
                 for label, gap, p in zip(labels, gaps, adjusted, strict=True)
@@ -123,36 +138,43 @@ class Plan:
         ]
 
 
-def runs_of(given: Sequence[str]) -> dict[str, Stored]:
+def runs_of(given: Sequence[str]) -> "dict[str, Stored]":
     """Two runs or more on the same problems, by name."""
+    from maxk.evaluate.evaluation import refuse_different_problems
+    from maxk.evaluate.read import read_run, refuse_other_problems
+
     runs: dict[str, Stored] = {}
     for each in given:
         name, equals, folder = each.rpartition("=")
         run = read_run(folder, name=name if equals else None)
-        if run.name in (*runs, PLAN, ELSEWHERE):
+        if run.name in (*runs, CHOSEN, VALIDATED):
             raise ValueError(f"{run.name!r} is taken; give this run another name: NAME={folder}")
         runs[run.name] = run
     if len(runs) < 2:
-        raise ValueError(f"{len(runs)} runs are given; a plan is of two ways to sample or more")
+        raise ValueError(
+            f"{len(runs)} runs are given; an allocation needs two sampling configurations or more"
+        )
     refuse_other_problems(list(runs.values()))
     refuse_different_problems({name: run.rewards for name, run in runs.items()})
     return runs
 
 
-def rows_of(runs: dict[str, Stored]) -> Ways:
+def rewards_of(runs: "dict[str, Stored]") -> "Rewards":
     return {name: [run.rewards[each] for each in first(runs).rewards] for name, run in runs.items()}
 
 
-def first(runs: dict[str, Stored]) -> Stored:
+def first(runs: "dict[str, Stored]") -> "Stored":
     return next(iter(runs.values()))
 
 
-def fewest(rows: Sequence[np.ndarray]) -> int:
+def fewest(rows: "Sequence[np.ndarray]") -> int:
     return min(map(len, rows))
 
 
-def counts_table(order: Sequence[str], names: Sequence[str], ks: Sequence[int]) -> Table:
-    """How many samples of each way are among the first so many."""
+def counts_table(order: Sequence[str], names: Sequence[str], ks: Sequence[int]) -> "Table":
+    """How many samples of each configuration are among the first k of the order."""
+    from rich.table import Table
+
     table = Table(box=None)
     table.add_column()
     for k in ks:
@@ -163,18 +185,24 @@ def counts_table(order: Sequence[str], names: Sequence[str], ks: Sequence[int]) 
     return table
 
 
-def figures(
-    plans: dict[str, np.ndarray],
-    ways: Ways,
+def table_of(
+    allocations: "dict[str, np.ndarray]",
+    by_name: "Rewards",
     ks: Sequence[int],
     metric: Literal["max", "pass"],
-) -> forms.Table:
-    """Plans and every way alone, with intervals; nothing where there are fewer than k samples.
+) -> "forms.Table":
+    """Allocations and every configuration alone, with intervals; empty where n < k.
 
-    No ranks: they would be tests of unequal numbers of samples.
+    Nothing is ranked: a rank would be a test of unequal numbers of samples.
     """
-    columns = dict(plans)
-    for name, rows in ways.items():
+    import numpy as np
+
+    from maxk.evaluate import scores
+    from maxk.evaluate import tables as forms
+    from maxk.evaluate.bootstrap import mean_interval
+
+    columns = dict(allocations)
+    for name, rows in by_name.items():
         columns[name] = scores(rows, [k for k in ks if k <= fewest(rows)], metric)
     values_PK = np.hstack(list(columns.values()))
     low_K, high_K = mean_interval(values_PK)

@@ -1,22 +1,26 @@
-"""Where the command writes, and how it shows that it is getting on."""
+"""Where commands write, how they show progress, and how SIGTERM stops them."""
 
+import contextlib
+import signal
 import time
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rich.console import Console
-from rich.measure import Measurement
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
-from maxk.grade.file import Summary
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from maxk.grade.file import Summary
 
 console = Console(highlight=False)
 State = TypeVar("State")
 
 
-def show(table: Table) -> None:
-    """A table as wide as it is: a narrow terminal wraps its lines, where rich cuts its cells."""
+def show(table: "Table") -> None:
+    """Print a table at its full width: a narrow terminal wraps its lines; rich would cut cells."""
+    from rich.measure import Measurement
+
     room = console.options.update(width=10_000)
     width = max(console.width, Measurement.get(console, room, table).maximum)
     Console(highlight=False, width=width).print(table)
@@ -31,6 +35,14 @@ class Shown(Generic[State]):
     def __init__(
         self, total: int, unit: str, count: Callable[[State], int], text: Callable[[State], str]
     ) -> None:
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
         self.total, self.unit, self.count, self.text = total, unit, count, text
         self.last = time.monotonic()
         columns = (
@@ -58,10 +70,20 @@ class Shown(Generic[State]):
             console.print(f"{done} of {self.total} {self.unit}, {text}")
 
 
-def progress_of_judging(total: int) -> Shown[Summary]:
+def progress_of_judging(total: int) -> "Shown[Summary]":
     """Progress of judging."""
 
-    def text(summary: Summary) -> str:
+    def text(summary: "Summary") -> str:
         return f"mean reward {summary.reward / max(summary.rows, 1):.3f}"
 
     return Shown(total, "judged", lambda summary: summary.rows, text)
+
+
+@contextlib.contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM, which schedulers send, ends the command as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,40 +1,47 @@
-"""`maxk evaluate`, `maxk compare` and `maxk curve`."""
+"""`maxk evaluate`, `maxk compare` and `maxk forecast`."""
 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
 import tyro
-from rich.table import Table
 
 from maxk.cli.console import console, show
-from maxk.evaluate import Curve, compare, evaluate, predict, ranked, scores
-from maxk.evaluate import tables as forms
-from maxk.evaluate.evaluation import as_many, scores_of_all
-from maxk.evaluate.read import Stored, read_run, refuse_other_settings, unique_programs
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from maxk.evaluate import Curve
+    from maxk.evaluate import tables as forms
+    from maxk.evaluate.read import Stored
 
 Form = Literal["terminal", "markdown", "latex", "csv"]
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """pass@k and max@k of a sampled and judged run, with confidence intervals."""
+    """Print pass@k and max@k of a sampling run, with confidence intervals."""
 
     folder: Annotated[Path, tyro.conf.Positional]
     """of `maxk sample`"""
     k: tuple[int, ...] = ()
     """default: 1, 2, 4, ... n"""
     verdicts: str = "verdicts"
-    """the table of verdicts, where there are several"""
+    """the table of verdicts, if the run has several"""
     diversity: bool = True
-    """count different programs"""
+    """print the share of different programs"""
     json: Path | None = None
-    """write all figures here as well"""
+    """write all numbers here, as JSON"""
 
     def run(self) -> int:
+        import numpy as np
+        from rich.table import Table
+
+        from maxk.evaluate import evaluate
+        from maxk.evaluate.read import read_run, unique_programs
+
         run = read_run(self.folder, self.verdicts)
         found = evaluate(run.rows, self.k or None, run.difficulties)
         table = Table(box=None, title=f"{run.name}: {found.max.problems} problems")
@@ -43,7 +50,7 @@ class Evaluate:
         for one, best in zip(found.passed.points, found.max.points, strict=True):
             table.add_row(str(one.k), *shown(one), *shown(best))
         console.print(table)
-        console.print("95 %: over problems; ±: standard error of the samples alone", markup=False)
+        console.print("95 %: interval over problems; ±: standard error over samples", markup=False)
         if len(set(run.difficulties)) > 1:
             console.print(by_difficulty(found.passed_by_group, found.max_by_group))
         facts: dict[str, Any] = {
@@ -73,7 +80,9 @@ def shown(point: Any) -> tuple[str, str, str]:
     return f"{point.value:.3f}", interval, f"{point.sampling_error:.3f}"
 
 
-def by_difficulty(passed: dict[Any, Curve], best: dict[Any, Curve]) -> Table:
+def by_difficulty(passed: "dict[Any, Curve]", best: "dict[Any, Curve]") -> "Table":
+    from rich.table import Table
+
     table = Table(box=None, title="by difficulty")
     first, last = (curve.points for curve in (next(iter(passed.values())),) * 2)
     ks = (first[0].k, last[-1].k)
@@ -92,7 +101,9 @@ def by_difficulty(passed: dict[Any, Curve], best: dict[Any, Curve]) -> Table:
     return table
 
 
-def fact_table(facts: dict[str, Any]) -> Table:
+def fact_table(facts: dict[str, Any]) -> "Table":
+    from rich.table import Table
+
     table = Table(show_header=False, box=None)
     for name, fact in facts.items():
         if isinstance(fact, dict):
@@ -105,27 +116,28 @@ def fact_table(facts: dict[str, Any]) -> Table:
 
 @dataclass(frozen=True)
 class Compare:
-    """Runs side by side, as the paper's tables: best bold, second underlined, * for p < 0.05.
+    """Compare runs on the same problems: tables, paired differences, p-values.
 
-    With one data set the columns are values of k, with several they are the data sets at one k.
+    The best is bold, the second underlined, and * is p < 0.05, as in the paper's tables. With one
+    data set the columns are values of k, with several they are the data sets at one k.
     """
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional]
     """folders, or NAME=FOLDER; runs of one method on several data sets share their NAME"""
     metric: Literal["max", "pass"] = "max"
     k: tuple[int, ...] = ()
-    """columns; with several data sets the one k of all columns; default: 1, 2, 4, ... n, or n"""
+    """columns; with several data sets one k for all columns; default: 1, 2, 4, ... n, or n"""
     against: str | None = None
-    """list differences to this run only; default: between all"""
+    """list only differences to this run; default: between all runs"""
     correction: Literal["holm", "bh", "none"] = "holm"
     """of p-values, over all differences that are listed"""
-    shared: bool = False
-    """and as many samples that all runs share, each drawing its part"""
+    ensemble: bool = False
+    """add an ensemble: the same number of samples, divided over all runs"""
     form: Form = "terminal"
     intervals: bool = False
-    """show them in the cells"""
+    """show confidence intervals in the cells"""
     out: Path | None = None
-    """write the tables here instead"""
+    """write the tables here instead of printing them"""
 
     def run(self) -> int:
         groups = self.by_data()
@@ -139,8 +151,10 @@ class Compare:
         self.write(table, lines)
         return 0
 
-    def by_data(self) -> dict[str, dict[str, Stored]]:
+    def by_data(self) -> "dict[str, dict[str, Stored]]":
         """The runs by data set and method."""
+        from maxk.evaluate.read import read_run, refuse_other_settings
+
         groups: dict[str, dict[str, Stored]] = {}
         for given in self.runs:
             name, equals, folder = given.rpartition("=")
@@ -153,14 +167,16 @@ class Compare:
             refuse_other_settings(list(group.values()))
         return groups
 
-    def over_k(self, runs: dict[str, Stored]) -> tuple[forms.Table, list[str]]:
+    def over_k(self, runs: "dict[str, Stored]") -> "tuple[forms.Table, list[str]]":
+        from maxk.evaluate import compare
+
         found = compare(
             {name: run.rewards for name, run in runs.items()},
             self.k or None,
             self.metric,
             self.against,
             self.correction,
-            shared=self.shared,
+            ensemble=self.ensemble,
         )
         lines = [f"differences, 95 % interval, p ({found.correction}):"]
         for pair in found.pairs:
@@ -171,21 +187,29 @@ class Compare:
             )
         return found.table, lines
 
-    def over_data(self, groups: dict[str, dict[str, Stored]]) -> forms.Table:
+    def over_data(self, groups: "dict[str, dict[str, Stored]]") -> "forms.Table":
+        from maxk.evaluate import ranked
+        from maxk.evaluate.evaluation import equal_counts, scores_of_all
+
         methods = list(next(iter(groups.values())))
         columns = {}
         for data, runs in groups.items():
             if sorted(runs) != sorted(methods):
-                raise ValueError(f"{data} has runs of {', '.join(runs)}; not of the same methods")
-            rows = as_many({name: runs[name].rewards for name in methods})
+                raise ValueError(
+                    f"{data} has runs of {', '.join(runs)}; another data set, of "
+                    f"{', '.join(methods)}. Give each data set a run of every method: NAME=FOLDER"
+                )
+            rows = equal_counts({name: runs[name].rewards for name in methods})
             fewest = min(len(row) for run in runs.values() for row in run.rows)
             (k,) = self.k or (fewest,)
             given = {name: list(each.values()) for name, each in rows.items()}
-            found = scores_of_all(given, [k], self.metric, shared=self.shared)
+            found = scores_of_all(given, [k], self.metric, ensemble=self.ensemble)
             columns[data] = {name: each[:, 0] for name, each in found.items()}
         return ranked(columns, f"{self.metric}@{self.k[0] if self.k else 'n'}")
 
-    def write(self, table: forms.Table, lines: Sequence[str]) -> None:
+    def write(self, table: "forms.Table", lines: Sequence[str]) -> None:
+        from maxk.evaluate import tables as forms
+
         if self.form == "terminal" and self.out is None:
             show(forms.terminal(table, intervals=self.intervals))
             for line in lines:
@@ -205,13 +229,15 @@ class Compare:
         else:
             self.out.write_text(text)
 
-    def markdown(self, table: forms.Table) -> str:
+    def markdown(self, table: "forms.Table") -> str:
+        from maxk.evaluate import tables as forms
+
         head = f"{table.caption}\n\n" if table.caption else ""
         return head + forms.markdown(table, intervals=self.intervals)
 
 
-def fewer_compared(runs: dict[str, Stored]) -> list[str]:
-    """That not all samples were compared, if that is so."""
+def fewer_compared(runs: "dict[str, Stored]") -> list[str]:
+    """A line that says how many samples are compared, where the runs have different numbers."""
     have = {name: min(map(len, run.rows)) for name, run in runs.items()}
     if len(set(have.values())) == 1:
         return []
@@ -220,8 +246,8 @@ def fewer_compared(runs: dict[str, Stored]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Foresee:
-    """How max@k goes on beyond the samples at hand: what would ten times as many buy?"""
+class Forecast:
+    """Forecast max@k or pass@k for more samples than a run has."""
 
     folder: Annotated[Path, tyro.conf.Positional]
     """of `maxk sample`"""
@@ -230,10 +256,15 @@ class Foresee:
     metric: Literal["max", "pass"] = "max"
 
     def run(self) -> int:
+        from rich.table import Table
+
+        from maxk.evaluate import forecast, scores
+        from maxk.evaluate.read import read_run
+
         run = read_run(self.folder)
         n = min(map(len, run.rows))
         ks = self.k or tuple(n * 2**i for i in range(5))
-        found = predict(run.rows, ks, self.metric)
+        found = forecast(run.rows, ks, self.metric)
         table = Table(box=None, title=f"{run.name}: forecast from {n} samples a problem")
         for column in ("k", f"{self.metric}@k", "95 %", "gain over n"):
             table.add_column(column, justify="right")
@@ -244,5 +275,7 @@ class Foresee:
                 str(point.k), f"{point.value:.3f}", interval, f"{point.value - here:+.3f}"
             )
         console.print(table)
-        console.print("beyond about 10 n this is a guess: nobody has seen what was never solved")
+        console.print(
+            "beyond about 10 n do not rely on it: no sample tells how hard unsolved problems are"
+        )
         return 0

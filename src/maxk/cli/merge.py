@@ -1,4 +1,4 @@
-"""`maxk keep` and `maxk mix`."""
+"""`maxk merge`: weight interpolation towards the base model, and model soups."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,87 +12,105 @@ from maxk.store.run import MODEL, Run
 
 
 @dataclass(frozen=True)
-class Keep:
-    """Put a share of the weights that a training began with back into its model.
+class Merge:
+    """Merge models into one: towards the base model (--alpha), or several into their mean.
 
-    As trl.keep_start does when training ends, but for any number of shares. What narrow training
-    lost at large k returns sooner than what it won is gone (docs/trainer.md). `maxk sample` takes
-    the folders as models.
+    `maxk merge BASE TUNED --alpha 0.3 --out DIR` interpolates weights (WiSE-FT): the result has
+    30 % of BASE and 70 % of TUNED. It gets back some of the coverage at large k that tuning lost.
+
+    `maxk merge A B C --out DIR` makes a model soup: the mean of the weights of models that were
+    tuned from the same base model.
     """
 
-    trained: Annotated[Path, tyro.conf.Positional]
-    """folder of `maxk train`, or of a model"""
-    shares: Annotated[tuple[float, ...], tyro.conf.Positional]
-    """such as 0.3, which makes the model kept-30"""
-    start: str | None = None
-    """the model it began as; default: what the run says"""
-    out: Path | None = None
-    """where the models go; default: into the folder of the run"""
-
-    def run(self) -> int:
-        if not self.shares:
-            raise ValueError("how much is to be kept? A share such as 0.3")
-        model, start, out = self.places()
-        from maxk.merge import folder_of, keep_start  # torch takes seconds to load
-
-        begun = folder_of(resolve(start))
-        for share in self.shares:
-            made = out / f"kept-{100 * share:g}"
-            keep_start(model, begun, share, made)
-            console.print(f"{made}: {share:.4g} of {start}", markup=False, soft_wrap=True)
-        return 0
-
-    def places(self) -> tuple[Path, str, Path]:
-        """The trained model, what it began as, and where to write."""
-        if not is_run(self.trained):
-            if self.start is None or self.out is None:
-                raise ValueError(f"{self.trained} is no run, so --start and --out are needed")
-            return self.trained, self.start, self.out
-        run = finished(self.trained)
-        if share := run.config["trl"].get("keep_start"):
-            raise ValueError(f"{self.trained} has kept {share:g} of its start already")
-        return run.folder / MODEL, self.start or run.config["model"]["name"], self.out or run.folder
-
-
-@dataclass(frozen=True)
-class Mix:
-    """Make one model of several that began as the same: the mean of their weights.
-
-    Such as trainings with several seeds, whose mean may be better than any (docs/trainer.md).
-    Tokenizer and configuration are those of the first.
-    """
-
-    models: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """folders of `maxk train`, or of models"""
+    models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")]
+    """folders of `maxk train` runs or of models; BASE may also be `pocket` or a name on the hub"""
     out: Path
-    """where the model goes"""
-    shares: tuple[float, ...] = ()
-    """of each, which sum to 1; default: equal"""
+    """new folder for the merged model; tokenizer and settings come from TUNED or A"""
+    alpha: float | None = None
+    """the share of BASE's weights to keep, between 0 (all TUNED) and 1 (all BASE)"""
+    weights: tuple[float, ...] = ()
+    """without --alpha: the share of each model, which sum to 1; default: equal shares"""
 
     def run(self) -> int:
-        if len(self.models) < 2:
-            raise ValueError("a mean is one of two models or more")
-        if self.shares and len(self.shares) != len(self.models):
-            raise ValueError(f"{len(self.shares)} shares for {len(self.models)} models")
-        shares = self.shares or (1 / len(self.models),) * len(self.models)
-        folders = [finished(each).folder / MODEL if is_run(each) else each for each in self.models]
-        from maxk.merge import mix  # torch takes seconds to load
-
-        mix(list(zip(folders, shares, strict=True)), self.out)
-        parts = ", ".join(f"{s:.4g} of {m}" for m, s in zip(self.models, shares, strict=True))
-        console.print(f"{self.out}: {parts}", markup=False, soft_wrap=True)
+        if self.alpha is None:
+            self.soup()
+        else:
+            self.interpolate(self.alpha)
         return 0
+
+    def interpolate(self, alpha: float) -> None:
+        if self.weights:
+            raise ValueError("--alpha and --weights exclude each other; leave one out")
+        if len(self.models) != 2:
+            given = " ".join(self.models) or "none"
+            raise ValueError(f"--alpha takes exactly two models, BASE TUNED; given: {given}")
+        base, tuned = self.models
+        refuse_swapped(base, tuned)
+        tuned_folder = model_folder(tuned)
+        base_place = resolve(base)
+        if Path(base_place).is_dir():
+            base_place = str(model_folder(base_place))
+        from maxk.merge import folder_of, interpolate  # torch takes seconds to load
+
+        interpolate(folder_of(base_place), tuned_folder, alpha, self.out)
+        say(f"{self.out}: {alpha:.4g} of {base}, {1 - alpha:.4g} of {tuned}")
+
+    def soup(self) -> None:
+        if len(self.models) < 2:
+            given = " ".join(self.models) or "none"
+            raise ValueError(f"a soup needs two models or more; given: {given}")
+        if self.weights and len(self.weights) != len(self.models):
+            n, models = len(self.weights), len(self.models)
+            raise ValueError(f"--weights has {n} number(s) for {models} models; give one for each")
+        weights = self.weights or (1 / len(self.models),) * len(self.models)
+        folders = [model_folder(model) for model in self.models]
+        from maxk.merge import soup  # torch takes seconds to load
+
+        soup(folders, self.out, weights)
+        parts = zip(weights, self.models, strict=True)
+        say(f"{self.out}: {', '.join(f'{share:.4g} of {model}' for share, model in parts)}")
+
+
+def refuse_swapped(base: str, tuned: str) -> None:
+    """ValueError if the run given as BASE says that its base model is the one given as TUNED."""
+    if not is_run(Path(base)):
+        return
+    name = str(Run.open(base).config.get("model", {}).get("name"))
+    if name == tuned or location(name) == location(tuned):
+        raise ValueError(
+            f"BASE={base} is a run that was tuned from TUNED={tuned}: swap the two "
+            f"(maxk merge {tuned} {base} --alpha ...)"
+        )
+
+
+def location(model: str) -> Path:
+    folder = Path(resolve(model))
+    return (folder / MODEL if is_run(folder) else folder).resolve()
+
+
+def model_folder(given: str) -> Path:
+    """The folder of a model's weights, given that folder or the folder of a finished run."""
+    folder = Path(given)
+    if not folder.is_dir():
+        raise ValueError(
+            f"{given} is not a folder; give the folder of a `maxk train` run or of a model "
+            "(only BASE may be a name on the hub)"
+        )
+    if not is_run(folder):
+        return folder
+    run = Run.open(folder)
+    if run.kind != "train":
+        raise ValueError(f"{folder} is a run of `maxk {run.kind}`; give a run of `maxk train`")
+    if not (folder / MODEL).exists():
+        raise ValueError(
+            f"{folder} is not finished: it has no {MODEL}; repeat its `maxk train` first"
+        )
+    return folder / MODEL
 
 
 def is_run(folder: Path) -> bool:
     return (folder / "config.toml").exists()
 
 
-def finished(folder: Path) -> Run:
-    """A training that has its model."""
-    run = Run.open(folder)
-    if run.kind != "train":
-        raise ValueError(f"{folder} is a run of `maxk {run.kind}`, not of `maxk train`")
-    if not (run.folder / MODEL).exists():
-        raise ValueError(f"{folder} is not finished: it has no {MODEL}")
-    return run
+def say(text: str) -> None:
+    console.print(text, markup=False, soft_wrap=True)

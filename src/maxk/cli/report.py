@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from maxk.cli.console import console
-from maxk.cli.sample import terminated_as_interrupted
-from maxk.store.run import Run, write_whole
+from maxk.cli.console import console, terminated_as_interrupted
 
 if TYPE_CHECKING:
     from maxk.report import Findings
@@ -18,10 +16,10 @@ _ON_CARD = ("max-at-k", "pass-at-k")
 
 @dataclass(frozen=True)
 class Report:
-    """Did training help Best-of-N, where, and what did it cost? One HTML file that answers.
+    """Write one HTML page: did training help Best-of-N, where, and at what cost?
 
-    The first run is the one before; training runs may be among them. With --figures, --card or
-    --terminal the page is written only if --out asks for it.
+    The first sampling run is of the base model; training runs may be among the runs. With
+    --figures, --card or --terminal the page is written only if --out asks for it.
     """
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional]
@@ -29,29 +27,29 @@ class Report:
     out: Path | None = None
     """the page; default: report.html"""
     samples: int | Literal["all"] | None = None
-    """different programs kept of each problem and run; default: as many as fit"""
+    """different programs shown of each problem and run; default: as many as fit"""
     megabytes: float = 5.0
-    """what the page should fit into"""
+    """the size that the page should not exceed"""
     figures: Path | None = None
     """write the figures into this folder, as SVG, PNG and PDF"""
     card: Path | None = None
     """write a section for a model card here, in Markdown"""
     terminal: bool = False
-    """print headline, table and curve instead"""
+    """print headline, table and curve instead of the page"""
     watch: bool = False
-    """serve the page on 127.0.0.1, and make it anew when files of the runs change"""
+    """serve the page on 127.0.0.1, and rebuild it when files of the runs change"""
     port: int = 8642
     """of --watch; 0 for any that is free"""
 
     def run(self) -> int:
-        from maxk.report import Findings, gather  # scipy and pyarrow take a while to load
+        from maxk.report import Findings, gather
 
         if self.watch:
             self.serve()
             return 0
         found = Findings(gather(self.runs))
         if self.terminal:
-            from maxk.report.words import show
+            from maxk.report.text import show
 
             show(found, console)
         if self.figures is not None or self.card is not None:
@@ -61,6 +59,8 @@ class Report:
         return 0
 
     def write_page(self, found: "Findings") -> None:
+        from maxk.store.run import write_whole
+
         out = self.out or Path("report.html")
         html = self.page(found).encode("utf-8", "replace")
         write_whole(out, html)
@@ -69,7 +69,9 @@ class Report:
         size = len(html) / 1e6
         console.print(f"{out}: {size:.1f} MB; open it in a browser", soft_wrap=True, markup=False)
         if size > self.megabytes and self.samples is None:
-            console.print("it is larger than asked for: verdicts and statements alone take that")
+            console.print(
+                f"it is larger than --megabytes {self.megabytes:g}: the verdicts alone take that"
+            )
 
     def page(self, found: "Findings", version: int | None = None) -> str:
         from maxk.report import page
@@ -80,7 +82,7 @@ class Report:
     def write_figures(self, found: "Findings") -> None:
         from maxk.report.draw import write_files
         from maxk.report.figures import all_figures
-        from maxk.report.words import card
+        from maxk.report.text import card
 
         figures = [figure for each in all_figures(found).values() for figure in each]
         if self.figures is not None:
@@ -96,10 +98,11 @@ class Report:
         from maxk.report import Findings, gather
         from maxk.report.gather import named
         from maxk.report.watch import Watched, serve
+        from maxk.store.run import Run
 
         folders = [named(given)[1] for given in self.runs]
         for folder in folders:
-            Run.open(folder)  # or a wrong name would be waited for
+            Run.open(folder)  # an error now: serving would wait for a wrong name
 
         def build(version: int) -> str:
             return self.page(Findings(gather(self.runs, live=True)), version)

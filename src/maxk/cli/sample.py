@@ -1,31 +1,29 @@
-"""`maxk sample` and `maxk runs`."""
+"""`maxk sample`."""
 
-import contextlib
 import dataclasses
 import os
-import signal
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from maxk.cli.console import Shown, console
-from maxk.cli.data import Which, named_values
-from maxk.grade import Judging
+from maxk.cli.console import Shown, console, terminated_as_interrupted
 from maxk.records import Problem
-from maxk.sample import Backend, Progress, Sampler, Settings, choose, make, merge, sample, share
-from maxk.store.run import Run
+from maxk.sample import Backend, Sampler, Sampling, choose, make
 from maxk.verify import Limits
+
+if TYPE_CHECKING:
+    from maxk.cli.data import Which
+    from maxk.sample import Progress
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Draw n completions of every problem into a folder, and judge them meanwhile.
+    """Sample n completions of every problem into a run's folder, and grade them.
 
-    Stopping and repeating the command goes on where it stopped. The key of a server comes from
-    MAXK_API_KEY or OPENAI_API_KEY.
+    Grading runs while sampling goes on (streaming verification). The same command continues a
+    stopped run. The key of a server comes from MAXK_API_KEY or OPENAI_API_KEY.
     """
 
     model: str
@@ -45,28 +43,22 @@ class Sample:
     limit: int | None = None
     """the first so many problems; default: all"""
     shard: str | None = None
-    """1/2: the first of two shares of the problems; `maxk runs merge` joins them"""
+    """1/2: sample the first half of the problems; `maxk runs join` joins the shards"""
     backend: Backend = "auto"
     """auto: the server of --base-url, else vllm if it is installed and there is a GPU"""
     base_url: str | None = None
     """of a server that speaks OpenAI's protocol, such as http://localhost:8000/v1"""
-    temperature: float = 1.0
-    top_p: float = 1.0
-    max_tokens: int = 256
-    """of a completion"""
-    seed: int = 0
-    chat: bool = True
-    """put the prompt into the model's chat template"""
-    hints: tuple[str, ...] = ()
-    """sentences for the end of the prompt, which the samples of a problem take in turn"""
+    sampling: Annotated[Sampling, tyro.conf.arg(name="")] = field(default_factory=Sampling)
+    prompt_variants: tuple[str, ...] = ()
+    """sentences for the end of the prompt; sample i has variant i modulo their number"""
     batch: int | None = None
     """completions at a time; default: what suits the back end"""
     processes: int = 1
-    """engines side by side, over the GPUs that there are; several on one help a small model"""
+    """engines, divided over the GPUs; several on one GPU are faster for a small model"""
     engine: tuple[str, ...] = ()
     """more for the back end, such as gpu_memory_utilization=0.5 logprobs=true for vllm"""
     verify: bool = True
-    """judge the completions while others are sampled"""
+    """grade the completions while others are sampled"""
     workers: int | None = None
     """programs judged at once; default: two per core, beside a GPU three for four cores"""
     limits: Limits = field(default_factory=Limits)
@@ -74,24 +66,28 @@ class Sample:
     """judge under resource limits alone where the kernel has no isolation; for code you trust"""
 
     def run(self) -> int:
-        settings = Settings(self.temperature, self.top_p, self.max_tokens, self.seed, self.chat)
+        from maxk.cli.data import named_values
+        from maxk.grade import Judging
+        from maxk.sample import sample
+        from maxk.store.run import Run
+
         backend = choose(self.backend, self.base_url)
         problems = self.problems()
-        run = Run.start(self.out, "sample", self.config(backend, settings))
+        run = Run.start(self.out, "sample", self.config(backend))
         options = named_values(self.engine, "--engine")
         if self.batch is not None:
             options["concurrency" if backend == "openai" else "batch"] = self.batch
         total = self.n * len(problems)
-        shown = Shown[Progress](total, "completions", lambda state: state.done, line)
+        shown = Shown["Progress"](total, "completions", lambda state: state.done, line)
         with terminated_as_interrupted(), shown:
-            with run.locked():  # or another works on it; better known before the model is loaded
+            with run.locked():  # an error before the model is loaded if another process has the run
                 pass
             sampler = self.sampler(options, backend)
             workers = self.workers or judges_beside(backend)
             judging = Judging(workers, self.limits, self.allow_unsafe)
             state = sample(
-                *(problems, sampler, run, self.n, settings),
-                hints=self.hints,
+                *(problems, sampler, run, self.n, self.sampling),
+                prompt_variants=self.prompt_variants,
                 judging=judging if self.verify else None,
                 progress=shown.update,
                 note={"engine": options, "processes": self.processes},
@@ -104,19 +100,25 @@ class Sample:
     def sampler(self, options: dict[str, Any], backend: Backend) -> Sampler:
         if self.processes == 1:
             return make_with(options, self.model, backend, self.base_url)
-        from maxk.sample.processes import Several
+        from maxk.sample.processes import ProcessSampler
 
-        return Several(self.processes, self.model, backend, options)
+        return ProcessSampler(self.processes, self.model, backend, options)
 
-    def which(self) -> Which:
+    def which(self) -> "Which":
+        from maxk.cli.data import Which
+
         return Which(self.data, self.split, self.source, options=self.data_options)
 
     def problems(self) -> list[Problem]:
-        found, _ = self.which().problems("--data-options")
-        return share(found[: self.limit], self.shard)
+        from maxk.sample import shard_of
 
-    def config(self, backend: Backend, settings: Settings) -> dict[str, Any]:
-        """All that the completions depend on, and nothing else."""
+        found, _ = self.which().problems("--data-options")
+        return shard_of(found[: self.limit], self.shard)
+
+    def config(self, backend: Backend) -> dict[str, Any]:
+        """Everything that the completions depend on, and nothing else."""
+        from maxk.cli.data import named_values
+
         options = named_values(self.data_options, "--data-options")
         return {
             "model": self.model,
@@ -131,15 +133,15 @@ class Sample:
                 "limit": self.limit,
                 **({"options": options} if options else {}),
             },
-            "settings": dataclasses.asdict(settings),
-            **({"hints": self.hints} if self.hints else {}),
+            "settings": dataclasses.asdict(self.sampling),
+            **({"prompt_variants": self.prompt_variants} if self.prompt_variants else {}),
         }
 
 
 def judges_beside(backend: Backend) -> int | None:
-    """How many programs to judge at once, if not as many as usual.
+    """How many programs to judge at once beside a GPU; None for the default.
 
-    What drives a GPU is one busy thread or a few: with two jails per core it has to share its own.
+    A GPU is driven by a few busy threads, which two jails per core would slow down.
     """
     import torch
 
@@ -149,7 +151,7 @@ def judges_beside(backend: Backend) -> int | None:
 
 
 def make_with(options: dict[str, Any], model: str, backend: Backend, url: str | None) -> Sampler:
-    """The back end with these options; one that it does not know is the user's mistake."""
+    """A sampler of the back end; an unknown option in --engine is a ValueError that names it."""
     try:
         return make(model, backend, url, **options)
     except TypeError as error:
@@ -158,62 +160,9 @@ def make_with(options: dict[str, Any], model: str, backend: Backend, url: str | 
         raise
 
 
-@contextlib.contextmanager
-def terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM, as schedulers send it, ends the command as Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def line(state: Progress) -> str:
-    """Speed, and how good the completions are so far."""
+def line(state: "Progress") -> str:
+    """The speed, and the mean reward so far."""
     text = f"{state.rate:,.0f} tokens/s"
-    if state.judged:
-        text += f", {state.judged} judged, mean reward {state.reward / state.judged:.3f}"
+    if state.graded:
+        text += f", {state.graded} graded, mean reward {state.reward / state.graded:.3f}"
     return text
-
-
-@dataclass(frozen=True)
-class Merge:
-    """Join the shards of a sampling run into one."""
-
-    out: Annotated[Path, tyro.conf.Positional]
-    """new folder"""
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """folders of all the shards"""
-
-    def run(self) -> int:
-        run = merge(self.runs, self.out)
-        console.print(f"{len(self.runs)} shards in {run.folder}", soft_wrap=True, markup=False)
-        return 0
-
-
-@dataclass(frozen=True)
-class Show:
-    """How far a sampling run is."""
-
-    folder: Annotated[Path, tyro.conf.Positional]
-
-    def run(self) -> int:
-        run = Run.open(self.folder)
-        total = run.config["n"] * run.read("problems", ["id"]).num_rows
-        for table in ("completions", "verdicts"):
-            there = run.read(table, ["sample"]).num_rows if run.parts(table) else 0
-            console.print(f"{there} of {total} {table}")
-        return 0
-
-
-@dataclass(frozen=True)
-class Runs:
-    """Folders of runs: show, merge."""
-
-    action: (
-        Annotated[Show, tyro.conf.subcommand("show")]
-        | Annotated[Merge, tyro.conf.subcommand("merge")]
-    )
-
-    def run(self) -> int:
-        return self.action.run()

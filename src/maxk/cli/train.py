@@ -6,18 +6,15 @@ from typing import Annotated
 
 import tyro
 
-from maxk.cli.console import console
-from maxk.config import read_config
-
 STOPPED = 143  # as a shell reports a process ended by SIGTERM
 
 
 @dataclass(frozen=True)
 class Train:
-    """Train a model for Best-of-N as a TOML file says.
+    """Train a model for Best-of-N, as a TOML file says.
 
-    Any key can be given here as well: --trl.learning_rate 1e-5 --method.k 8. The same command goes
-    on where it was stopped. On several GPUs: accelerate launch -m maxk train run.toml
+    Arguments override keys of the file: --trl.learning_rate 1e-5 --method.k 8. The same command
+    continues a stopped run. On several GPUs: accelerate launch -m maxk train run.toml
     """
 
     file: Annotated[Path, tyro.conf.Positional]
@@ -25,8 +22,11 @@ class Train:
     overrides: Annotated[tuple[str, ...], tyro.conf.Suppress] = ()
 
     def run(self) -> int:
+        from maxk.cli.console import console
+        from maxk.config import read_config
+
         config = read_config(self.file, self.overrides)
-        from maxk.train.job import train  # torch and TRL take seconds to load
+        from maxk.train.job import train  # after the configuration: torch and TRL take seconds
 
         outcome = train(config, lambda text: console.print(text, markup=False, soft_wrap=True))
         out = config.run.out

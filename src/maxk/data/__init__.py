@@ -1,4 +1,4 @@
-"""Benchmarks as they are published, and one's own problems, as `Problem`s.
+"""Load published benchmarks, and your own problems, as `Problem`s.
 
 >>> problems = load("starter", "all")
 >>> problems[0].id
@@ -60,7 +60,7 @@ def load_with_account(
     keep_broken: bool = False,
     **options: Any,
 ) -> tuple[list[Problem], Account]:
-    """The same, and the account of what was dropped and why."""
+    """The same as `load`, with an account of which rows were dropped and why."""
     dataset = _dataset(name, split)
     if dataset.loader is _own_problem and source is not None:
         refuse_faults(sources.files_of(dataset, split, Path(source)))

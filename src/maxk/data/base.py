@@ -1,4 +1,4 @@
-"""What all loaders share: a raw row that knows where it lies, lazy tests, and the account."""
+"""Helpers of all loaders: a raw row with its place, lazy tests, and the account of rows."""
 
 import json
 import re
@@ -26,11 +26,11 @@ class Row:
         return f"{self.dataset}/{own}"
 
     def has(self, name: str) -> bool:
-        """Whether the field is there and holds something: tables fill gaps with nulls."""
+        """Whether the field exists and is not null: tables fill gaps with nulls."""
         return self.fields.get(name) not in (None, "")
 
     def get(self, name: str, kind: type | tuple[type, ...], default: Any = _REQUIRED) -> Any:
-        """The field, checked to be of this kind; null counts as missing."""
+        """The field, checked to be of this type; null counts as missing."""
         value = self.fields.get(name)
         if value is None:
             if default is _REQUIRED:
@@ -47,7 +47,7 @@ class Row:
         return unix(self.get(name, str, default))
 
     def json(self, name: str, kind: type, default: Any = _REQUIRED) -> Any:
-        """A field that some copies of a data set hold as JSON text and some as it is."""
+        """A field that is JSON text in some copies of a data set and plain data in others."""
         value = self.get(name, (kind, str), default)
         if isinstance(value, str) and kind is not str:
             try:
@@ -64,7 +64,7 @@ class Row:
 
 
 class LazyTests(Sequence[Test]):
-    """Tests that are decoded when they are first used, `len` included, and then kept.
+    """Tests that are decoded when they are first used, `len` included, and then cached.
 
     >>> tests = LazyTests(lambda: [StdinTest("3", "6")])
     >>> tests.decoded
@@ -103,7 +103,7 @@ class LazyTests(Sequence[Test]):
 
 @dataclass
 class Account:
-    """What became of the rows: problems kept, and rows dropped or kept with a remark, by reason."""
+    """Counts of rows: problems kept, and rows dropped or kept with a remark, by reason."""
 
     kept: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
@@ -114,7 +114,7 @@ class Account:
         self.dropped[reason] += 1
 
     def note(self, remark: str) -> None:
-        """Count a problem that is kept although something is to be said of it."""
+        """Count a problem that is kept with a remark."""
         self.noted[remark] += 1
 
     def __str__(self) -> str:
@@ -147,5 +147,5 @@ def unix(text: str) -> str:
 
 
 def plain_name(value: Any) -> str:
-    """What a value read from JSON or a table is, in words."""
+    """The type of a value from JSON or a table, for error messages."""
     return _PLAIN_NAMES.get(type(value), f"a {type(value).__name__}")

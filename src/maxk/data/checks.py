@@ -1,4 +1,4 @@
-"""A published check function with many asserts as many tests, so that a part can be earned.
+"""Split a published check function into one test for each assert, for partial rewards.
 
 HumanEval and LeetCode publish one function `check(candidate)` per problem. As one test it is all or
 nothing; the reward of the paper is a fraction. A program passes the whole if and only if it passes

@@ -1,4 +1,4 @@
-"""Programs that read stdin: CodeContests, Codeforces, and the form that CURE gave such sets."""
+"""Programs that read stdin: CodeContests, Codeforces, and CURE's versions of such data sets."""
 
 from functools import partial
 from typing import Any

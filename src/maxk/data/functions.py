@@ -159,7 +159,7 @@ def called_function(row: Row, asserts: Sequence[str], reference: str) -> str:
 
 
 def parsed(code: str) -> ast.Module:
-    """The syntax tree; SyntaxError if there is none. Warnings about old code are no news."""
+    """The syntax tree; SyntaxError if there is none. Warnings about old code are ignored."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

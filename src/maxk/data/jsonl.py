@@ -1,4 +1,4 @@
-"""One's own problems: a line of JSON each, checked field by field.
+"""Your own problems: one line of JSON each, checked field by field.
 
     id, statement    text
     tests            a list of tests, as `maxk.store.codec` writes them; at least one
@@ -35,7 +35,7 @@ _LISTED = 5  # faults that an error spells out
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong with a file: in which line, counted from 1, and in which field."""
+    """One fault of a file: its line, counted from 1, its field, and what is wrong."""
 
     line: int
     field: str  # empty where the line as a whole is at fault
@@ -46,7 +46,7 @@ class Fault:
 
 
 def check(path: str | Path) -> list[Fault]:
-    """Everything that is wrong with a file of problems, in the order of its lines."""
+    """All faults of a file of problems, in the order of its lines."""
     faults: list[Fault] = []
     first: dict[str, int] = {}
     for number, line in lines(Path(path)):
@@ -79,7 +79,7 @@ def refuse_faults(paths: Sequence[Path]) -> None:
 
 
 def problem(row: Row, account: Account) -> Problem:
-    """The problem of a line that `check` finds nothing wrong with."""
+    """The problem of a line in which `check` finds no fault."""
     tests = [_unix(read_test(test)) for test in row.fields["tests"]]
     time_limit = row.get("time_limit", (int, float), None)
     given = {name: row.get(name, str, None) for name in _TEXT[2:]}

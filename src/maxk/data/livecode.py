@@ -1,4 +1,4 @@
-"""LiveCodeBench and LiveBench coding, whose hidden tests are packed.
+"""LiveCodeBench and LiveBench coding, whose hidden tests are compressed.
 
 `private_test_cases` is JSON, or that JSON as a pickled string, compressed, in base64. A pickle can
 run any code when it is read, so here it may hold one string and nothing else. Nothing is unpacked

@@ -1,4 +1,4 @@
-"""What EvalPlus says of single tasks: types of arguments, and results beyond plain equality.
+"""EvalPlus rules for single tasks: types of arguments, and comparisons other than equality.
 
     MBPP 2, 7, 111, 140, 232, 249, 579, 769    equal as sets
     MBPP 88                                    a dict, be it a Counter or another

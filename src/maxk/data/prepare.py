@@ -1,6 +1,6 @@
-"""The paper's preparation of its data, one step a function.
+"""The paper's preparation of its data, one function per step.
 
-Each step takes problems and an `Account`, gives the problems it keeps, and writes into the account
+Each step takes problems and an `Account`, returns the problems it keeps, and notes in the account
 how many it dropped and why, so that steps can be chained in any order and the account printed:
 
     account = Account()
@@ -9,7 +9,7 @@ how many it dropped and why, so that steps can be chained in any order and the a
     train, test = random_split(problems, (2490, 276), seed=0)
     print(account)
 
-docs/data.md says where the paper is silent and what was chosen.
+docs/data.md lists what the paper leaves open and what maxk chose.
 """
 
 import random
@@ -46,7 +46,7 @@ def at_most_difficulty(problems: Iterable[Problem], level: int, account: Account
 
 
 def token_counter(tokenizer: Any) -> Callable[[Problem], int]:
-    """How long a problem is for a model: its prompt in the model's chat template."""
+    """The number of tokens of a problem's prompt in the model's chat template."""
 
     def count(problem: Problem) -> int:
         if tokenizer.chat_template is None:
@@ -62,7 +62,7 @@ def token_counter(tokenizer: Any) -> Callable[[Problem], int]:
 def at_most_tokens(
     problems: Iterable[Problem], most: int, count: Callable[[Problem], int], account: Account
 ) -> list[Problem]:
-    """Problems whose prompt has at most so many tokens."""
+    """Problems whose prompt has at most this many tokens."""
     kept = []
     for problem in problems:
         if count(problem) <= most:

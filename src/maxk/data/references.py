@@ -1,4 +1,4 @@
-"""Does a problem's own solution pass its tests? What fails cannot be told from a wrong answer."""
+"""Find problems whose own solution fails its tests: no right answer could pass them."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

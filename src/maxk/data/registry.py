@@ -1,4 +1,4 @@
-"""The data sets by name: where they are published, and which loader reads their rows."""
+"""The table of data sets: where each is published, and which loader reads its rows."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

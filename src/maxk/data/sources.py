@@ -1,4 +1,4 @@
-"""Raw rows from the Hugging Face hub or from disk. Nothing here knows what the fields mean.
+"""Read raw rows from the Hugging Face hub or from disk; loaders give the fields their meaning.
 
 On disk a data set is one file, or a folder: .jsonl, .jsonl.gz, .json (a list), .parquet. In a
 folder the files of a split are found by their names, first in the layout that the hub has.

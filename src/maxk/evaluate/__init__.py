@@ -1,14 +1,16 @@
-"""Evaluation without files: rewards in, curves, comparisons, tables and forecasts out.
+"""Rewards in, numbers with intervals out: curves, comparisons, tables, forecasts, allocations.
 
-Every number comes with an interval, and every comparison is paired. No torch.
+Every number comes with an interval, and every comparison is paired. No torch; only `read` touches
+files.
 """
 
-from maxk.evaluate.allocate import plan, planned, planned_elsewhere
+from maxk.evaluate.allocate import allocate, allocated, cross_validated
+from maxk.evaluate.bootstrap import Interval
 from maxk.evaluate.curves import Curve, Point, curve, curves_by_group
 from maxk.evaluate.diversity import distinct, normalise, unique_share
-from maxk.evaluate.ensemble import spread
+from maxk.evaluate.ensemble import ensemble
 from maxk.evaluate.evaluation import Comparison, Evaluation, Pair, compare, evaluate
-from maxk.evaluate.forecast import Forecast, ForecastPoint, predict
+from maxk.evaluate.forecast import Forecast, ForecastPoint, forecast
 from maxk.evaluate.paired import Difference, adjust, differences, wilcoxon
 from maxk.evaluate.samples import scores
 from maxk.evaluate.tables import Cell, Table, ranked
@@ -21,24 +23,25 @@ __all__ = [
     "Evaluation",
     "Forecast",
     "ForecastPoint",
+    "Interval",
     "Pair",
     "Point",
     "Table",
     "adjust",
+    "allocate",
+    "allocated",
     "compare",
+    "cross_validated",
     "curve",
     "curves_by_group",
     "differences",
     "distinct",
+    "ensemble",
     "evaluate",
+    "forecast",
     "normalise",
-    "plan",
-    "planned",
-    "planned_elsewhere",
-    "predict",
     "ranked",
     "scores",
-    "spread",
     "unique_share",
     "wilcoxon",
 ]

@@ -1,8 +1,8 @@
-"""Best-of-N from several ways to sample: whom to ask first, and what so many samples are worth.
+"""Sample allocation: which of several sampling configurations draws each of k samples.
 
-A way to sample is a model with its settings: a temperature, a hint in the prompt, other weights.
-A plan says of each of N samples which way it is drawn. Its first k samples are the plan for k, so
-that one order serves whoever stops early.
+A sampling configuration is a model with its settings: weights, a temperature, prompt variants. An
+allocation names the configuration of each of N samples. Its first k samples are the allocation for
+k, so that one order serves whoever stops early.
 """
 
 from collections import Counter
@@ -15,122 +15,127 @@ from maxk.estimators.checks import check_k
 from maxk.evaluate.samples import Metric, Rewards, blocks, check_ks, check_metric
 
 
-def plan(
-    ways: Sequence[Rewards], k: int, metric: Metric = "max", threshold: float = 1.0
+def allocate(
+    configurations: Sequence[Rewards], k: int, metric: Metric = "max", threshold: float = 1.0
 ) -> list[int]:
-    """The way of each of k samples, chosen one after the other for the most max@1, max@2 ... max@k.
+    """The configuration of each of k samples, chosen one by one to raise max@k the most.
 
-    ways: rewards of the same problems in the same order, one entry per way. What is chosen by is
-    without bias, so no way is asked for more samples than there are of it. The best of more samples
-    gains less by each further one (it is submodular), so the best plan of k has at most
-    1 / (1 - 1/e) = 1.58 times the gain of this one over the worst reward there is. Of equally good
-    ways the first is taken. Choose on other problems than you report: it is fitted to these.
+    configurations: rewards of the same problems in the same order, one entry per configuration. The
+    choice uses unbiased estimates, so it never takes more samples of a configuration than there
+    are. The expected best reward is submodular (each further sample gains less), so the best
+    allocation of k gains at most 1 / (1 - 1/e) = 1.58 times what this one gains over the worst
+    reward. Of equally good configurations the first is taken. Choose on other problems than you
+    report: the allocation is fitted to these.
 
-    >>> plan([[[1.0, 1.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 1.0]]], k=2)  # each solves one of two
+    >>> first, second = [[1.0, 1.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 1.0]]
+    >>> allocate([first, second], k=2)  # each solves one of two problems
     [0, 1]
     """
-    drawn = _Drawn(ways, metric, threshold)
+    drawn = _Drawn(configurations, metric, threshold)
     order: list[int] = []
     for _ in range(check_k(k, sum(drawn.sizes))):
         best, least = -1, np.inf
-        for way, size in enumerate(drawn.sizes):
-            if drawn.taken[way] < size and (missed := drawn.missed(way)) < least - 1e-12:
-                best, least = way, missed
+        for i, size in enumerate(drawn.sizes):
+            if drawn.taken[i] < size and (missed := drawn.missed(i)) < least - 1e-12:
+                best, least = i, missed
         drawn.take(best)
         order.append(best)
     return order
 
 
-def planned(
-    ways: Sequence[Rewards],
+def allocated(
+    configurations: Sequence[Rewards],
     order: Sequence[int],
     ks: Sequence[int] | None = None,
     metric: Metric = "max",
     threshold: float = 1.0,
 ) -> np.ndarray:
-    """max@k or pass@k of every problem by the first k samples of a plan: [problems, ks].
+    """max@k or pass@k of every problem by the first k samples of an allocation: [problems, ks].
 
-    Unbiased: the mean over every choice of so many samples of each way. ks: None for 1, 2, 4 ...
-    and all of the plan.
+    Unbiased: the mean over every choice of so many samples of each configuration. ks: None for 1,
+    2, 4 ... and the whole allocation.
 
-    >>> ways = [[[1.0, 0.0]], [[0.5, 0.5]]]
-    >>> planned(ways, order=[1, 0, 0], ks=[1, 2, 3])
+    >>> allocated([[[1.0, 0.0]], [[0.5, 0.5]]], order=[1, 0, 0], ks=[1, 2, 3])
     array([[0.5 , 0.75, 1.  ]])
     """
-    drawn = _Drawn(ways, metric, threshold)
+    drawn = _Drawn(configurations, metric, threshold)
     if len(order) == 0:
-        raise ValueError("order is empty; pass the way of one sample or more, as `plan` gives it")
-    for way, count in Counter(order).items():
-        if not 0 <= way < len(ways):
-            raise ValueError(f"order has {way}; there are ways 0 to {len(ways) - 1}")
-        if count > drawn.sizes[way]:
+        raise ValueError("order is empty; pass one configuration or more, as `allocate` gives them")
+    for i, count in Counter(order).items():
+        if not 0 <= i < len(configurations):
             raise ValueError(
-                f"order asks way {way} for {count} samples of a problem and ways[{way}] has "
-                f"{drawn.sizes[way]}; sample more, or make a shorter plan"
+                f"order has {i}; there are configurations 0 to {len(configurations) - 1}"
+            )
+        if count > drawn.sizes[i]:
+            raise ValueError(
+                f"order asks configuration {i} for {count} samples of a problem and "
+                f"configurations[{i}] has {drawn.sizes[i]}; sample more, or pass a shorter order"
             )
     ks = check_ks(ks, len(order))
     out_PK = np.empty((len(drawn.below_PL), len(ks)))
-    for k, way in enumerate(order, start=1):
-        drawn.take(way)
+    for k, i in enumerate(order, start=1):
+        drawn.take(i)
         for column in np.flatnonzero(np.equal(ks, k)):
             out_PK[:, column] = drawn.best()
     return out_PK
 
 
-def planned_elsewhere(
-    ways: Sequence[Rewards],
+def cross_validated(
+    configurations: Sequence[Rewards],
     k: int,
     ks: Sequence[int] | None = None,
     metric: Metric = "max",
     threshold: float = 1.0,
     folds: int = 5,
 ) -> np.ndarray:
-    """max@k or pass@k of every problem by a plan that was chosen without it: [problems, ks].
+    """max@k or pass@k of every problem by an allocation chosen on other folds: [problems, ks].
 
-    What `plan` may be expected to be worth on other problems, where there are none to try it on:
-    problem i is in fold i % folds, and each fold has the plan for k samples of all the others.
+    It estimates what `allocate` is worth on new problems. Problem i is in fold i % folds; each fold
+    is measured with the allocation of k samples chosen on all the other folds.
 
     >>> first, second = [[1.0], [1.0], [0.0]], [[0.0], [0.0], [1.0]]
-    >>> plan([first, second], k=1)
+    >>> allocate([first, second], k=1)
     [0]
-    >>> planned_elsewhere([first, second], k=1, folds=3).tolist()  # the last by the other two
+    >>> cross_validated([first, second], k=1, folds=3).tolist()  # the last by the other two
     [[1.0], [1.0], [0.0]]
     """
-    tables = _tables(ways, metric, threshold)
+    tables = _tables(configurations, metric, threshold)
     if not 2 <= folds <= (count := len(tables[0])):
         raise ValueError(f"folds={folds} must be between 2 and the number of problems, {count}")
     ks = check_ks(ks, k)
     out_PK = np.empty((count, len(ks)))
     fold_P = np.arange(count) % folds
     for fold in range(folds):
-        order = plan([table[fold_P != fold] for table in tables], k)
-        out_PK[fold_P == fold] = planned([table[fold_P == fold] for table in tables], order, ks)
+        order = allocate([table[fold_P != fold] for table in tables], k)
+        out_PK[fold_P == fold] = allocated([table[fold_P == fold] for table in tables], order, ks)
     return out_PK
 
 
-def as_many_of(ways: Sequence[Rewards], order: Sequence[int], n: int) -> list[list[Any]]:
-    """The first samples of each way, n in all and shared as the order shares them.
+def scaled_to(configurations: Sequence[Rewards], order: Sequence[int], n: int) -> list[list[Any]]:
+    """The first samples of each configuration, n in all, in the proportions of the order.
 
-    For a test beside n samples of one way: with more in all, estimates are less often near 0 and 1,
-    which the signed-rank test takes for a difference (docs/evaluation.md). No way has fewer than
-    the order asks for if n is not below its length.
+    Needed for a test against n samples of one configuration: with more samples in all, estimates
+    are less often near 0 and 1, which the signed-rank test takes for a difference
+    (docs/evaluation.md). If n is at least the length of the order, no configuration has fewer
+    samples than the order asks for.
 
-    >>> as_many_of([[[1, 2, 3, 4]], [[5, 6, 7, 8]]], order=[1, 0, 1, 1], n=4)
+    >>> scaled_to([[[1, 2, 3, 4]], [[5, 6, 7, 8]]], order=[1, 0, 1, 1], n=4)
     [[[1]], [[5, 6, 7]]]
     """
     asked = Counter(order)
-    shares = [max(-(-n * asked[way] // len(order)), 1) for way in range(len(ways))]
-    return [[row[:share] for row in way] for way, share in zip(ways, shares, strict=True)]
+    sizes = [max(-(-n * asked[i] // len(order)), 1) for i in range(len(configurations))]
+    return [[row[:size] for row in rows] for rows, size in zip(configurations, sizes, strict=True)]
 
 
 class _Drawn:
-    """Samples drawn of each way, and the chances that all of them stay below a reward.
+    """Samples drawn of each configuration, and the chances that all of them stay below a reward.
 
-    P: problems; L: different rewards of a problem over all ways, ascending, the last repeated.
+    P: problems; L: different rewards of a problem over all configurations, ascending, the last
+    repeated.
     """
 
-    def __init__(self, ways: Sequence[Rewards], metric: Metric, threshold: float) -> None:
-        tables = _tables(ways, metric, threshold)
+    def __init__(self, configurations: Sequence[Rewards], metric: Metric, threshold: float) -> None:
+        tables = _tables(configurations, metric, threshold)
         levels = [np.unique(row) for row in np.concatenate(tables, axis=1)]
         longest = max(map(len, levels))
         levels_PL = np.stack([np.pad(row, (0, longest - len(row)), "edge") for row in levels])
@@ -142,37 +147,41 @@ class _Drawn:
         self.below_PL = np.ones_like(self.steps_PL)  # chance that none drawn is above a reward
 
     def best(self) -> np.ndarray:
-        """The expected best of every problem: each step there is, with the chance to get there."""
+        """The expected best of every problem: each step up in reward, times the chance of it."""
         return self.lowest_P + (self.steps_PL * (1.0 - self.below_PL)).sum(axis=1)
 
-    def missed(self, way: int) -> float:
-        """How far the mean best is below the highest reward, with one more sample of a way."""
-        total = np.vdot(self.steps_PL * self.below_PL, self._left(way))
+    def missed(self, i: int) -> float:
+        """How far the mean best stays below the highest reward after one more sample of i."""
+        total = np.vdot(self.steps_PL * self.below_PL, self._left(i))
         return float(total) / len(self.below_PL)
 
-    def take(self, way: int) -> None:
-        self.below_PL *= self._left(way)
-        self.taken[way] += 1
+    def take(self, i: int) -> None:
+        self.below_PL *= self._left(i)
+        self.taken[i] += 1
 
-    def _left(self, way: int) -> np.ndarray:
-        """The chances that the next sample of a way is not above either: without replacement."""
-        taken = self.taken[way]
-        return np.maximum(self.counts[way] - taken, 0) / (self.sizes[way] - taken)
+    def _left(self, i: int) -> np.ndarray:
+        """The chances that the next sample of i is not above either: without replacement."""
+        taken = self.taken[i]
+        return np.maximum(self.counts[i] - taken, 0) / (self.sizes[i] - taken)
 
 
-def _tables(ways: Sequence[Rewards], metric: Metric, threshold: float) -> list[np.ndarray]:
-    """The rewards of each way, [problems, samples]."""
+def _tables(
+    configurations: Sequence[Rewards], metric: Metric, threshold: float
+) -> list[np.ndarray]:
+    """The rewards of each configuration, [problems, samples]."""
     check_metric(metric)
-    if len(ways) == 0:
-        raise ValueError("ways is empty; pass the rewards of one or more")
-    if len(sizes := {len(way) for way in ways}) > 1:
-        raise ValueError(f"ways have {sorted(sizes)} problems; all must have the same ones")
+    if len(configurations) == 0:
+        raise ValueError("configurations is empty; pass the rewards of one or more")
+    if len(sizes := {len(each) for each in configurations}) > 1:
+        raise ValueError(
+            f"configurations have {sorted(sizes)} problems; all must have the same ones"
+        )
     tables = []
-    for i, way in enumerate(ways):
-        if len(parts := blocks(way)) > 1:
+    for i, each in enumerate(configurations):
+        if len(parts := blocks(each)) > 1:
             seen = [part.rewards.shape[1] for part in parts]
             raise ValueError(
-                f"problems of ways[{i}] have {seen} samples; all must have equally many"
+                f"problems of configurations[{i}] have {seen} samples; all must have equally many"
             )
         rewards_PN = parts[0].rewards
         tables.append((rewards_PN >= threshold).astype(float) if metric == "pass" else rewards_PN)

@@ -1,8 +1,8 @@
 """pass@k and max@k curves with two kinds of uncertainty.
 
-low, high        a BCa bootstrap over problems: what other problems of the kind would give
-sampling_error   the standard error that the n samples alone leave: what other samples of the
-                 same problems would give
+low, high        a BCa bootstrap over problems: how the mean varies with the problems
+sampling_error   a standard error over samples: how the mean varies when the same problems are
+                 sampled again
 """
 
 from collections.abc import Hashable, Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from maxk.evaluate.bootstrap import mean_interval
+from maxk.evaluate.bootstrap import DEFAULT, Interval, mean_interval
 from maxk.evaluate.samples import Metric, Rewards, blocks, check_ks, check_metric, fewest, scores
 from maxk.evaluate.variance import sampling_variance
 
@@ -48,9 +48,7 @@ def curve(
     metric: Metric = "max",
     ks: Sequence[int] | None = None,
     threshold: float = 1.0,
-    confidence: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
+    interval: Interval = DEFAULT,
 ) -> Curve:
     """The metric for every k, by default k = 1, 2, 4 ... n.
 
@@ -64,7 +62,7 @@ def curve(
     parts = blocks(rewards)
     ks = check_ks(ks, fewest(parts))
     values_PK = scores(rewards, ks, metric, threshold)
-    low_K, high_K = mean_interval(values_PK, confidence, resamples, seed)
+    low_K, high_K = mean_interval(values_PK, interval)
     variance_K = np.zeros(len(ks))
     for block in parts:
         counted_PN = block.rewards >= threshold if metric == "pass" else block.rewards
@@ -86,9 +84,7 @@ def curves_by_group(
     metric: Metric = "max",
     ks: Sequence[int] | None = None,
     threshold: float = 1.0,
-    confidence: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
+    interval: Interval = DEFAULT,
 ) -> dict[Hashable, Curve]:
     """One curve per label, labels in order of first appearance; the rest as in `curve`.
 
@@ -105,7 +101,7 @@ def curves_by_group(
     members: dict[Hashable, list[int]] = {}
     for problem, label in enumerate(groups):
         members.setdefault(label, []).append(problem)
-    options = (metric, ks, threshold, confidence, resamples, seed)
+    options = (metric, ks, threshold, interval)
     return {
         label: curve([rewards[problem] for problem in chosen], *options)
         for label, chosen in members.items()

@@ -1,4 +1,4 @@
-"""Best-of-N over several models: what k samples are worth if each of them draws its part."""
+"""Ensembles: max@k and pass@k where several models share the k samples evenly."""
 
 from collections.abc import Sequence
 from math import comb
@@ -8,18 +8,17 @@ import numpy as np
 from maxk.evaluate.samples import Metric, Rewards, blocks, check_ks, check_metric, fewest
 
 
-def spread(
+def ensemble(
     runs: Sequence[Rewards], ks: Sequence[int], metric: Metric = "max", threshold: float = 1.0
 ) -> np.ndarray:
-    """max@k or pass@k of every problem if runs share the k samples evenly: [problems, ks].
+    """max@k or pass@k of every problem where the k samples are divided over runs: [problems, ks].
 
-    runs: rewards of the same problems in the same order. Each of m runs gives k // m samples, and
-    as many of them as are left over, drawn at random, one more: k = 1 is the mean of the runs.
-    Unbiased, as each run's part is. In expectation it is at no k and on no problem below the mean
-    of the runs' own scores, since a product of chances to stay below a reward is at most the mean
-    of their powers.
+    runs: rewards of the same problems in the same order. Each of m runs gives k // m samples;
+    k % m of them, drawn at random, give one more, so k = 1 is the mean of the runs. Unbiased. In
+    expectation it is at no k and on no problem below the mean of the runs' own scores, since a
+    product of chances to stay below a reward is at most the mean of their powers.
 
-    >>> spread([[[1.0, 1.0]], [[0.0, 0.0]]], ks=[1, 2])  # one solves it, one does not
+    >>> ensemble([[[1.0, 1.0]], [[0.0, 0.0]]], ks=[1, 2])  # one solves it, one does not
     array([[0.5, 1. ]])
     """
     check_metric(metric)

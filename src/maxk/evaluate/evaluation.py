@@ -1,4 +1,4 @@
-"""One run measured, and several runs compared: rewards in, numbers with intervals out."""
+"""Evaluate one run, and compare several on the same problems."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from maxk.evaluate.bootstrap import DEFAULT, Interval
 from maxk.evaluate.curves import Curve, curve, curves_by_group
-from maxk.evaluate.ensemble import spread
+from maxk.evaluate.ensemble import ensemble as divided
 from maxk.evaluate.paired import Correction, Difference, adjust, differences
 from maxk.evaluate.samples import Metric, Rewards, blocks, check_ks, fewest, scores
 from maxk.evaluate.tables import Table, ranked
 
-SHARED = "shared"  # what a comparison calls the samples that all runs share
+ENSEMBLE = "ensemble"  # the name of the samples divided over all runs, in a comparison
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,7 @@ def evaluate(
     ks: Sequence[int] | None = None,
     groups: Sequence[Hashable] | None = None,
     threshold: float = 1.0,
-    confidence: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
+    interval: Interval = DEFAULT,
 ) -> Evaluation:
     """max@k and pass@k of a run with their uncertainty; `curve` explains the arguments.
 
@@ -47,13 +46,10 @@ def evaluate(
     """
 
     def each(metric: Metric) -> tuple[Curve, dict[Hashable, Curve]]:
-        whole = curve(rewards, metric, ks, threshold, confidence, resamples, seed)
+        whole = curve(rewards, metric, ks, threshold, interval)
         if groups is None:
             return whole, {}
-        by_group = curves_by_group(
-            rewards, groups, metric, ks, threshold, confidence, resamples, seed
-        )
-        return whole, by_group
+        return whole, curves_by_group(rewards, groups, metric, ks, threshold, interval)
 
     (max_curve, max_by_group), (pass_curve, pass_by_group) = each("max"), each("pass")
     solved = [(block.rewards >= threshold).any(1) for block in blocks(rewards)]
@@ -96,39 +92,35 @@ def compare(
     against: str | None = None,
     correction: Correction = "holm",
     threshold: float = 1.0,
-    confidence: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
-    shared: bool = False,
+    interval: Interval = DEFAULT,
+    ensemble: bool = False,
 ) -> Comparison:
     """Compare runs problem by problem: runs[name][problem id] is that problem's row of rewards.
 
-    All runs must have the same problems. Where the numbers of samples differ, as many of each are
-    compared (`as_many`). `against` limits the pairs to those with one run, so that fewer are
-    corrected for: the correction is over all pairs and ks together. `shared` adds a run of this
-    name: as many samples again, each run's part of them the first of its own (`spread`).
+    All runs must have the same problems. Where the numbers of samples differ, equally many of each
+    are compared (`equal_counts`). `against` limits the pairs to those with one run: the correction
+    of p-values is over all pairs and ks, so fewer pairs are corrected less. `ensemble` adds a run
+    of this name, the same number of samples divided over all runs (`maxk.evaluate.ensemble`).
 
-    >>> runs = {"base": {"p1": [0, 0], "p2": [0, 1]}, "ours": {"p1": [0, 1], "p2": [1, 1]}}
+    >>> runs = {"base": {"p1": [0, 0], "p2": [0, 1]}, "maxk": {"p1": [0, 1], "p2": [1, 1]}}
     >>> compare(runs, ks=[1]).pairs[0].difference.value
     -0.5
     """
     if len(runs) < 2:
         raise ValueError(f"runs holds {list(runs)}; a comparison needs two or more")
-    if against is not None and against not in (*runs, *[SHARED] * shared):
+    if against is not None and against not in (*runs, *[ENSEMBLE] * ensemble):
         raise ValueError(f"against={against!r} is not among the runs {list(runs)}")
     problems = tuple(runs[next(iter(runs))])
-    rows = {name: list(each.values()) for name, each in as_many(runs).items()}
+    rows = {name: list(each.values()) for name, each in equal_counts(runs).items()}
     ks = check_ks(ks, min(fewest(blocks(each)) for each in rows.values()))
-    scores_PK = scores_of_all(rows, ks, metric, threshold, shared)
+    scores_PK = scores_of_all(rows, ks, metric, threshold, ensemble)
     names = list(scores_PK)
     chosen = [pair for pair in combinations(names, 2) if against is None or against in pair]
     # All pairs in one call, so that the problems are drawn again only once.
     gaps = differences(
         np.hstack([scores_PK[first] for first, _ in chosen]),
         np.hstack([scores_PK[second] for _, second in chosen]),
-        confidence,
-        resamples,
-        seed,
+        interval,
     )
     adjusted = adjust([gap.p for gap in gaps], correction)
     labels = [(first, second, k) for first, second in chosen for k in ks]
@@ -139,7 +131,7 @@ def compare(
         metric=metric,
         ks=tuple(ks),
         problems=problems,
-        table=ranked(columns, "", confidence, resamples, seed),
+        table=ranked(columns, "", interval),
         pairs=tuple(
             Pair(*label, gap, p) for label, gap, p in zip(labels, gaps, adjusted, strict=True)
         ),
@@ -152,27 +144,27 @@ def scores_of_all(
     ks: Sequence[int],
     metric: Metric,
     threshold: float = 1.0,
-    shared: bool = False,
+    ensemble: bool = False,
 ) -> dict[str, np.ndarray]:
-    """max@k or pass@k by run, [problems, ks]; shared: and of as many samples that they share."""
+    """max@k or pass@k by run, [problems, ks]; with `ensemble` also of samples divided over all."""
     found = {name: scores(rows, ks, metric, threshold) for name, rows in runs.items()}
-    if shared:
-        if SHARED in runs:
-            raise ValueError(f"a run is called {SHARED!r}; give it another name")
+    if ensemble:
+        if ENSEMBLE in runs:
+            raise ValueError(f"a run is called {ENSEMBLE!r}; give it another name")
         parts = [[row[: -(-len(row) // len(runs))] for row in rows] for rows in runs.values()]
-        found[SHARED] = spread(parts, ks, metric, threshold)
+        found[ENSEMBLE] = divided(parts, ks, metric, threshold)
     return found
 
 
-def as_many(runs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The first samples of every problem, as many as the run with the fewest has of it.
+def equal_counts(runs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The first samples of every problem, as many of each run as the run with the fewest has.
 
-    The metrics have no bias in n, but of few samples they are further from the middle, with 0 or 1
-    for a problem that is a little above 0 or below 1 with many. The signed-rank test takes that for
-    a difference of the runs: of the same model with 64 and 192 samples it says p < 0.05 every time
-    for k = 64 (docs/evaluation.md). Problems are in the order of the first run.
+    The metrics have no bias in n, but with few samples they are more often exactly 0 or 1. The
+    signed-rank test takes that for a difference of the runs: for one model with 64 and with 192
+    samples it gives p < 0.05 at k = 64 every time (docs/evaluation.md). Problems are in the order
+    of the first run.
 
-    >>> as_many({"few": {"p": [0, 1], "q": [1, 1]}, "many": {"q": [0, 1, 1], "p": [1]}})
+    >>> equal_counts({"few": {"p": [0, 1], "q": [1, 1]}, "many": {"q": [0, 1, 1], "p": [1]}})
     {'few': {'p': [0], 'q': [1, 1]}, 'many': {'p': [1], 'q': [0, 1]}}
     """
     refuse_different_problems(runs)

@@ -1,4 +1,4 @@
-"""What more samples would buy: max@k and pass@k for k beyond the n samples at hand.
+"""Forecasts: max@k and pass@k for k beyond the n samples at hand.
 
 For one threshold t, problem p reaches it with chance s_p per sample, and P(max@k >= t) is the mean
 of 1 - (1 - s_p)^k. For large k only problems with small s_p matter, and those were seen to succeed
@@ -18,9 +18,9 @@ grid, where z = 0 has half of the prior. The second part matters because z can h
 a low a: on the data both look like problems that were never solved. A point is the mean over (a, b,
 z), an interval the percentiles over draws.
 
-Where this fails. Nothing in n samples separates a problem solved once in 100 n tries from one that
-is never solved. Up to k = 4n forecasts are mostly data; about 10n is as far as they can be trusted;
-beyond that they are a guess that the low end goes on like a power of s. If success rates spread
+Where this fails. n samples cannot separate a problem solved once in 100 n samples from one that is
+never solved. Up to k = 4n forecasts are mostly data; trust them up to about 10n; beyond that
+they assume that the low end goes on like a power of s. If success rates spread
 over many orders of magnitude (log-normal, sigma 2.5), forecasts are too low, by 0.07 at k = 8n.
 """
 
@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaln, gammaln, logsumexp
 
-from maxk.evaluate.bootstrap import resampled_counts
+from maxk.evaluate.bootstrap import Interval, resampled_counts
 from maxk.evaluate.samples import Block, Metric, Rewards, blocks, check_metric, fewest
 
 _A, _B, _ZERO = (
@@ -44,6 +44,7 @@ _A, _B, _ZERO = (
 )
 _PRIOR = np.log(np.where(_ZERO == 0, 0.5, 0.5 / 13))
 _CHUNK = 250  # resamples at a time: the grid has 8064 points
+FEWER = Interval(resamples=1000)  # every resample is a fit over the grid
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class ForecastPoint:
 
 @dataclass(frozen=True)
 class Forecast:
-    """A metric predicted over k, from `samples` samples (the smallest n) of each problem."""
+    """A metric forecast over k, from `samples` samples (the smallest n) of each problem."""
 
     metric: Metric
     points: tuple[ForecastPoint, ...]
@@ -66,15 +67,13 @@ class Forecast:
     samples: int
 
 
-def predict(
+def forecast(
     rewards: Rewards,
     ks: Sequence[int],
     metric: Metric = "max",
     threshold: float = 1.0,
     levels: int = 10,
-    confidence: float = 0.95,
-    resamples: int = 1000,
-    seed: int = 0,
+    interval: Interval = FEWER,
 ) -> Forecast:
     """The metric at each k, usually above n; the module says how, and how far to trust it.
 
@@ -88,10 +87,11 @@ def predict(
     if metric == "pass":
         parts = [Block(b.problems, (b.rewards >= threshold).astype(float)) for b in parts]
     problems = sum(len(block.problems) for block in parts)
+    resamples = interval.resamples
     base, steps, cuts = _levels(parts, levels)
-    counts_RP = np.concatenate(list(resampled_counts(problems, resamples, seed)))
+    counts_RP = np.concatenate(list(resampled_counts(problems, resamples, interval.seed)))
     # The same quantile of the fit for every level, as a benchmark with a fat low end has it at all.
-    rng = np.random.default_rng([seed, 1])
+    rng = np.random.default_rng([interval.seed, 1])
     draws_R, even_R = rng.random(resamples), (np.arange(200) + 0.5) / 200
     itself_RP = np.ones((200, problems))
     left_P = _beyond_levels(parts, problems, base, steps, cuts)
@@ -101,7 +101,7 @@ def predict(
         fitted = [_Fitted(block, cut) for block in parts]
         drawn_RK = drawn_RK + step * _reached(fitted, counts_RP, draws_R, ks)
         point_RK = point_RK + step * _reached(fitted, itself_RP, even_R, ks)
-    tails = [(1 - confidence) / 2, (1 + confidence) / 2]
+    tails = [(1 - interval.confidence) / 2, (1 + interval.confidence) / 2]
     columns = zip(ks, point_RK.mean(0), *np.quantile(drawn_RK, tails, axis=0), strict=True)
     return Forecast(
         metric=metric,

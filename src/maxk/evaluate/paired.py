@@ -9,12 +9,12 @@ from typing import Literal
 
 import numpy as np
 
-from maxk.evaluate.bootstrap import mean_interval
+from maxk.evaluate.bootstrap import DEFAULT, Interval, mean_interval
 
 Correction = Literal["holm", "bh", "none"]
 
-# Up to this many unequal problems the p-value is counted out. scipy does so only without ties, and
-# scores have many: its normal approximation gives five equal differences p = 0.025, not 2/32.
+# Up to this many unequal problems the p-value is exact. scipy's is exact only without ties, and
+# scores have many ties: its normal approximation gives five equal differences p = 0.025, not 2/32.
 EXACT_UP_TO = 50
 
 
@@ -22,7 +22,7 @@ EXACT_UP_TO = 50
 class Difference:
     """Mean over problems of first minus second, its interval, and the Wilcoxon p-value.
 
-    `unequal` counts the problems on which the two differ: all that the test looks at.
+    `unequal` counts the problems on which the two differ; the test uses no others.
     """
 
     value: float
@@ -33,11 +33,7 @@ class Difference:
 
 
 def differences(
-    first_PK: np.ndarray,
-    second_PK: np.ndarray,
-    confidence: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
+    first_PK: np.ndarray, second_PK: np.ndarray, interval: Interval = DEFAULT
 ) -> list[Difference]:
     """One paired difference per column; row p of both arrays is the same problem.
 
@@ -52,7 +48,7 @@ def differences(
             "comparison needs the same problems and columns in both"
         )
     gap_PK = _without_rounding(np.asarray(first_PK), np.asarray(second_PK))
-    low_K, high_K = mean_interval(gap_PK, confidence, resamples, seed)
+    low_K, high_K = mean_interval(gap_PK, interval)
     return [
         Difference(
             value=float(gap_P.mean()),
@@ -68,9 +64,9 @@ def differences(
 def wilcoxon(first_P: np.ndarray, second_P: np.ndarray) -> float:
     """Two-sided p-value of the Wilcoxon signed-rank test on scores of the same problems.
 
-    Two-sided, because which run is the better one is seen only after the fact. Problems with equal
-    scores are left out (zero_method="wilcox", scipy's default and presumably the paper's): they say
-    nothing about which is better, and most problems of a benchmark are solved by both or by none.
+    Two-sided, because the better run is known only after the fact. Problems with equal scores are
+    left out (zero_method="wilcox", scipy's default and presumably the paper's): they do not say
+    which run is better, and most problems of a benchmark are solved by both or by none.
     p = 1 if all are equal. Up to 50 unequal problems the p-value is exact, ties included.
 
     >>> wilcoxon(np.array([0.5, 0.6, 0.7, 1.0]), np.array([0.4, 0.5, 0.6, 1.0]))  # 2 / 2^3

@@ -92,7 +92,7 @@ def unique_programs(folder: str | Path) -> float:
 
 def refuse_other_settings(runs: Sequence[Stored]) -> None:
     """ValueError with the difference, unless runs were sampled and judged alike on one data set."""
-    _refuse(runs, lambda run: {**_data(run), **way_of(run)})
+    _refuse(runs, lambda run: {**_data(run), **configuration_of(run)})
 
 
 def refuse_other_problems(runs: Sequence[Stored]) -> None:
@@ -100,11 +100,11 @@ def refuse_other_problems(runs: Sequence[Stored]) -> None:
     _refuse(runs, _data)
 
 
-def way_of(run: Stored) -> dict[str, Any]:
-    """How a run was sampled, but for the model. The seed makes no other way."""
+def configuration_of(run: Stored) -> dict[str, Any]:
+    """How a run was sampled: its sampling configuration without the model and the seed."""
     settings = {key: value for key, value in run.config["settings"].items() if key != "seed"}
-    hints = run.config.get("hints")
-    return {"settings": settings, **({"hints": hints} if hints else {})}
+    variants = run.config.get("prompt_variants")
+    return {"settings": settings, **({"prompt_variants": variants} if variants else {})}
 
 
 def _data(run: Stored) -> dict[str, Any]:

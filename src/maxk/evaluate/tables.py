@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxk.evaluate.bootstrap import mean_interval
+from maxk.evaluate.bootstrap import DEFAULT, Interval, mean_interval
 from maxk.evaluate.paired import wilcoxon
 
 if TYPE_CHECKING:
@@ -53,20 +53,18 @@ class Table:
 def ranked(
     columns: Mapping[str, Mapping[str, Any]],
     caption: str = "",
-    confidence: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
+    interval: Interval = DEFAULT,
 ) -> Table:
     """A table from scores of problems: columns[header][method] is one number per problem.
 
     Within a column all methods have the same problems in the same order; columns may differ (other
     data sets) but have the same methods.
 
-    >>> print(markdown(ranked({"max@8": {"base": [0.1, 0.4], "ours": [0.3, 0.9]}})))
+    >>> print(markdown(ranked({"max@8": {"base": [0.1, 0.4], "maxk": [0.3, 0.9]}})))
     | Method | max@8 |
     |:--|--:|
     | base | <u>0.250</u> |
-    | ours | **0.600** |
+    | maxk | **0.600** |
     """
     if not columns:
         raise ValueError("columns is empty; pass scores by column header and method")
@@ -80,7 +78,7 @@ def ranked(
     lows, highs = {}, {}
     for problems in {len(values_PM) for values_PM in values}:  # drawn again once, not per column
         same = [j for j, values_PM in enumerate(values) if len(values_PM) == problems]
-        low, high = mean_interval(np.hstack([values[j] for j in same]), confidence, resamples, seed)
+        low, high = mean_interval(np.hstack([values[j] for j in same]), interval)
         lows |= zip(same, np.split(low, len(same)), strict=True)
         highs |= zip(same, np.split(high, len(same)), strict=True)
     marked = [_mark(values[j], lows[j], highs[j]) for j in range(len(headers))]

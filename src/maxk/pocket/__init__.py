@@ -15,12 +15,12 @@ NAME = "pocket"
 
 
 def folder() -> Path:
-    """Where the small model lies, in the form of Hugging Face."""
+    """The folder of the small model, in the format of Hugging Face."""
     return Path(__file__).with_name("weights")
 
 
 def resolve(model: str) -> str:
-    """What to load for a model that a user names: for "pocket", the one that comes with maxk.
+    """The folder or name to load for a model: for "pocket", the model that comes with maxk.
 
     >>> resolve("Qwen/Qwen2.5-Coder-7B-Instruct")
     'Qwen/Qwen2.5-Coder-7B-Instruct'

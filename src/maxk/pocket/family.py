@@ -1,4 +1,4 @@
-"""What a family of problems is, and how its programs are written down.
+"""A family of problems: their parameters, statements, programs and mistakes.
 
 A program is text with two marks. `$t` stands for the parameter t. `«right|wrong|...»` is a slot: a
 place where mistakes are made, with the correct filling first. One line thus holds a correct program
@@ -34,7 +34,7 @@ class Family:
     `share` is how many of its examples in pretraining are correct; the rest are mistakes. `hidden`
     are parameters that the statement does not tell, with how often each value is meant: a
     convention left open, such as whether to count from 0 or from 1. The tests hold one of them, so
-    one try does best with the most frequent, and many tries must cover the others.
+    one sample does best with the most frequent, and many samples must cover the others.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Family:
     hidden: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def choices(self) -> list[tuple[Any, ...]]:
-        """All values of the parameters that a statement tells."""
+        """All values of the parameters that a statement names."""
         return list(itertools.product(*self.parameters.values()))
 
     def values(self, choice: Sequence[Any], rng: Random) -> Values:
@@ -73,7 +73,7 @@ class Family:
         return made
 
     def example(self, values: Values, rng: Random) -> str:
-        """A program as one finds it: correct in `share` of the cases.
+        """A random program as in pretraining: correct in `share` of the cases.
 
         What can go wrong goes wrong independently: a parameter is mistaken, the whole program is
         another one, a slot is filled wrongly. A model that has learned each of these chances

@@ -1,4 +1,4 @@
-"""The small world: its problems, and the stream of examples that the small model learns from.
+"""The small world: its problems, and the examples that the small model is pretrained on.
 
 Parameters decide the split: a stable hash of the family and of what the statement tells puts 20 %
 of all statements into test, 10 % into validation and the rest into train. The stream for

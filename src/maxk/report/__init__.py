@@ -1,6 +1,6 @@
-"""What happened to a model, for people who would rather look than read numbers.
+"""The report: figures, tables and samples of runs, as one HTML page.
 
-    found = Findings(gather(["runs/base", "runs/ours"]))
+    found = Findings(gather(["runs/base", "runs/tuned"]))
     Path("report.html").write_text(page(found))
 
 Everything is read from the folders of runs; nothing is sampled or judged again. No torch.

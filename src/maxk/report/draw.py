@@ -1,4 +1,4 @@
-"""Figures as files, and as SVG that a page with a strict policy can hold."""
+"""Draw figures: as files, and as inline SVG for a page with a strict content policy."""
 
 import io
 import xml.etree.ElementTree as ET
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from maxk.report.look import FAINT, INK, MUTED, Figure
+from maxk.report.theme import FAINT, INK, MUTED, Figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn

@@ -1,4 +1,4 @@
-"""The figures of the report: what is drawn, and the numbers behind each as a table."""
+"""The figures of sampling runs: what is drawn, and the data of each as a table."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +9,8 @@ import numpy as np
 from maxk.evaluate import Point
 from maxk.report.findings import Findings
 from maxk.report.gather import RunData
-from maxk.report.look import (
+from maxk.report.steps import STAGES, seconds, training
+from maxk.report.theme import (
     FAINT,
     MUTED,
     Figure,
@@ -20,26 +21,25 @@ from maxk.report.look import (
     legend_above,
     styles,
 )
-from maxk.report.steps import STAGES, seconds, training
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOVES = {  # colour, marker, in the legend, in the table
-    "lost": ("#d55e00", "v", "lost", "solved before, never after"),
-    "gained": ("#0072b2", "^", "gained", "never before, solved after"),
+    "lost": ("#d55e00", "v", "lost", "solved by the base model alone"),
+    "gained": ("#0072b2", "^", "gained", "not solved by the base model"),
     "solved": (MUTED, "o", "solved by both", "solved by both"),
     "never": (FAINT, "o", "by neither", "solved by neither"),
 }
 
 
 def all_figures(found: Findings) -> dict[str, list[Figure]]:
-    """Every figure there are data for, by the section of the report that shows it."""
+    """Every figure that has data, by the section of the report that shows it."""
     look = styles([run.name for run in found.gathered.runs])
     sections: dict[str, list[Figure]] = {}
     if found.gathered.sampled:
         sections["curves"] = [curves(found, look, "pass"), curves(found, look, "max")]
-        sections["moves"] = [moves(found, each.after, look) for each in found.effects]
+        sections["moves"] = [moves(found, each.other, look) for each in found.effects]
         entropies = [
             run for run in found.gathered.sampled if run.stored and len(run.stored.entropies)
         ]
@@ -54,7 +54,7 @@ def all_figures(found: Findings) -> dict[str, list[Figure]]:
     return {name: figures for name, figures in sections.items() if figures}
 
 
-# --- before and after ----------------------------------------------------------------------------
+# --- against the base model ----------------------------------------------------------------------
 
 
 def curves(found: Findings, look: dict[str, Style], metric: str) -> Figure:
@@ -93,10 +93,10 @@ def curves(found: Findings, look: dict[str, Style], metric: str) -> Figure:
     )
 
 
-def moves(found: Findings, after: str, look: dict[str, Style]) -> Figure:
-    """Success of every problem before against after, on a log scale with a place for zero."""
-    before = found.gathered.sampled[0].name
-    moved = found.moves(after)
+def moves(found: Findings, other: str, look: dict[str, Style]) -> Figure:
+    """Share of passing samples of every problem, base model against another run, on log scales."""
+    base = found.gathered.sampled[0].name
+    moved = found.moves(other)
     n = min(len(samples) for run in found.gathered.sampled for samples in run.samples.values())
     zero = 0.4 / n
 
@@ -106,7 +106,7 @@ def moves(found: Findings, after: str, look: dict[str, Style]) -> Figure:
         axes.plot([zero, 1], [zero, 1], color=FAINT, linewidth=0.8, zorder=0)
         for kind, (colour, marker, label, _) in _MOVES.items():
             places = Counter(
-                (max(each.before, zero), max(each.after, zero)) for each in by_kind[kind]
+                (max(each.base, zero), max(each.other, zero)) for each in by_kind[kind]
             )
             for size in sorted({_size(count) for count in places.values()}):
                 chosen = [place for place, count in places.items() if _size(count) == size]
@@ -116,8 +116,8 @@ def moves(found: Findings, after: str, look: dict[str, Style]) -> Figure:
             axes.plot([], [], marker, color=colour, ms=5, mew=0, label=label)
         for side in ("x", "y"):
             _log_ticks_with_zero(axes, side, zero, n)
-        axes.set_xlabel(f"success with {look[before].label}")
-        axes.set_ylabel(f"success with {look[after].label}")
+        axes.set_xlabel(f"success with {look[base].label}")
+        axes.set_ylabel(f"success with {look[other].label}")
         legend_above(axes)
 
     rows = tuple(
@@ -125,22 +125,22 @@ def moves(found: Findings, after: str, look: dict[str, Style]) -> Figure:
         for kind, (_, _, _, text) in _MOVES.items()
     )
     return Figure(
-        f"moves-{_file_name(after)}",
-        f"Where problems moved, {after}",
+        f"moves-{_file_name(other)}",
+        f"Where problems moved, {other}",
         f"Share of {n} samples that pass, on log scales. Below the diagonal a problem became "
-        "harder to reach; on the line at 0 it is out of reach. A larger mark is several problems.",
+        "harder than for the base; at 0 it is never solved. A larger mark is several problems.",
         draw,
         Numbers(("problems", "number", "beyond chance"), rows),
     )
 
 
 def _size(count: int) -> float:
-    """Of a mark for so many problems; few sizes, as each is another shape in the file."""
+    """The size of a mark for several problems; few sizes, as each adds a shape to the file."""
     return (3.0, 4.5, 6.5, 9.0)[min(int(np.log2(count)), 3)]
 
 
 def entropy(runs: Sequence[RunData], look: dict[str, Style]) -> Figure:
-    """Figure 2 of the paper: how sure the model is of what it writes."""
+    """Figure 2 of the paper: the entropy of completions."""
     values = {run.name: run.stored.entropies for run in runs if run.stored is not None}
     top = max(float(np.percentile(each, 99.5)) for each in values.values()) or 1.0
     edges = np.linspace(0, top, 41)
@@ -181,7 +181,7 @@ def _has_tokens(runs: Sequence[RunData]) -> bool:
 
 
 def cost(found: Findings, look: dict[str, Style]) -> Figure:
-    """max@k by what the samples cost: a model that writes longer pays for it here."""
+    """max@k over the number of tokens sampled, which charges longer completions."""
     lines = {}
     for run in found.gathered.sampled:
         if run.stored is not None and run.stored.tokens:
@@ -205,13 +205,13 @@ def cost(found: Findings, look: dict[str, Style]) -> Figure:
     return Figure(
         "cost",
         "max@k by tokens",
-        "The same curves over what their samples cost.",
+        "max@k over the number of sampled tokens.",
         draw,
         Numbers(("run", "k", "tokens a problem", "max@k"), rows),
     )
 
 
-# --- how things are drawn ------------------------------------------------------------------------
+# --- axes ------------------------------------------------------------------------
 
 
 def _ticks_of_k(axes: "Axes", ks: Sequence[int]) -> None:

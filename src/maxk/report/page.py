@@ -14,8 +14,8 @@ from typing import Any
 from maxk.report import sections as parts
 from maxk.report.findings import Findings
 from maxk.report.gather import LETTERS
-from maxk.report.look import COLOURS
 from maxk.report.pack import pack
+from maxk.report.theme import COLOURS
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("text.js", "table.js", "viewer.js")
@@ -71,7 +71,7 @@ def page(
             for i, run in enumerate(gathered.runs)
         ],
         sections=sections,
-        kept=parts.kept(packed),
+        included=parts.included(packed),
         about=parts.settings(gathered.runs),
         made=parts.made(gathered),
         data=json_in_html(data),

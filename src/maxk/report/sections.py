@@ -1,4 +1,4 @@
-"""What stands where on the page: titles, paragraphs, figures, tables."""
+"""The sections of the page: titles, paragraphs, figures, tables."""
 
 import datetime
 from collections.abc import Sequence
@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
+from maxk.report.changes import Effect, Moved
 from maxk.report.draw import inline
 from maxk.report.figures import all_figures
-from maxk.report.findings import Effect, Findings, Moved, signed
+from maxk.report.findings import Findings
 from maxk.report.gather import Gathered, RunData
-from maxk.report.look import Figure, Numbers
 from maxk.report.pack import Packed
+from maxk.report.sentences import signed
+from maxk.report.theme import Figure, Numbers
 
 _LISTED = 12  # lost problems in the table; the page's own table has them all
 
@@ -29,7 +31,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page; text alone where there are no data for more."""
+    """A part of the page; only text where there are no data."""
 
     id: str
     short: str
@@ -43,20 +45,20 @@ class Section:
 
 
 def title(gathered: Gathered) -> str:
-    """base → ours, others: what came before, and what came of it."""
-    before = [run.name for run in gathered.sampled[:1]]
-    after = [run.name for run in (*gathered.sampled[1:], *gathered.trained)]
-    return " → ".join(filter(None, [*before, ", ".join(after)])) or "no run yet"
+    """base → run, run: the base model, and the runs that are compared with it."""
+    base = [run.name for run in gathered.sampled[:1]]
+    others = [run.name for run in (*gathered.sampled[1:], *gathered.trained)]
+    return " → ".join(filter(None, [*base, ", ".join(others)])) or "no run yet"
 
 
 def tiles(found: Findings) -> list[dict[str, str]]:
-    """The figures of the first comparison, large."""
+    """The main numbers of the first comparison."""
     if not found.effects:
         return []
     each = found.effects[0]
     out = [
         {
-            "name": f"max@{change.k}, {each.after} minus {each.before}",
+            "name": f"max@{change.k}, {each.other} minus {each.base}",
             "value": signed(change.value),
             "detail": f"{signed(change.low)} to {signed(change.high)}, 95 % interval",
         }
@@ -69,7 +71,7 @@ def tiles(found: Findings) -> list[dict[str, str]]:
         where = f"k = {at.k:.0f}" + (", not for the first time" if at.back else "")
         detail = f"{at.low:.0f} to {at.high:.0f}; in {at.share:.0%} of resamples"
     out.append({"name": "Curves cross", "value": where, "detail": detail})
-    moves = found.moves(each.after)
+    moves = found.moves(each.other)
     lost, gained = (sum(m.move == move for m in moves) for move in ("lost", "gained"))
     detail = f"of {len(moves)} problems, in {each.changes[-1].k} samples"
     out.append({"name": "Lost / gained", "value": f"{lost} / {gained}", "detail": detail})
@@ -87,10 +89,11 @@ def about_run(run: RunData) -> str:
         start = f"training, {method.get('name', '')}{k}, from {model.get('name', '')}"
         return f"{start}, step {step}, {state}"
     data, settings = config["data"], config["settings"]
-    hints = f", {len(config['hints'])} hints in turn" if config.get("hints") else ""
+    variants = len(config.get("prompt_variants", ()))
+    turns = f", {variants} prompt variants in turn" if variants else ""
     return (
         f"{config['model']}, {data['name']} {data.get('split', '')}, n = {config['n']}, "
-        f"temperature {settings['temperature']}, top-p {settings['top_p']}{hints}"
+        f"temperature {settings['temperature']}, top-p {settings['top_p']}{turns}"
     )
 
 
@@ -98,7 +101,7 @@ def about_run(run: RunData) -> str:
 
 
 def all_sections(found: Findings) -> list[Section]:
-    """Those for which there are data; a sentence where something is missing."""
+    """The sections that have data; a sentence where something is missing."""
     figures = {name: list(map(_shown, each)) for name, each in all_figures(found).items()}
     sampled, trained = found.gathered.sampled, found.gathered.trained
     sections = []
@@ -124,32 +127,34 @@ def _shown(figure: Figure) -> Shown:
 def _curves(found: Findings, figures: list[Shown]) -> Section:
     text = [
         "max@k is the expected best reward of k samples, pass@k the chance that one of them passes "
-        "all tests. Both are unbiased from the samples at hand."
+        "all tests. Both estimates are unbiased."
     ]
-    changes = [Shown("max@k after minus before", _changes(found.effects))] if found.effects else []
-    return Section("curves", "Best of k", "What more samples buy", text, figures, changes)
+    changes = (
+        [Shown("max@k against the base model", _changes(found.effects))] if found.effects else []
+    )
+    return Section("curves", "Best of k", "max@k and pass@k", text, figures, changes)
 
 
 def _where(found: Findings, figures: list[Shown]) -> Section:
-    """Which problems moved, and how groups of them did."""
+    """Problems that are solved by one model alone, and max@k by difficulty."""
     text, tables = [], []
     place = {task: i for i, task in enumerate(found.gathered.tasks)}
     for each in found.effects:
-        moves = found.moves(each.after)
+        moves = found.moves(each.other)
         lost = sorted((m for m in moves if m.move == "lost"), key=lambda m: m.chance)
         sure = sum(m.chance < 0.05 for m in lost)
         gained = sum(m.move == "gained" for m in moves)
         text.append(
-            f"{each.after} no longer reaches {_problems(len(lost))} that {each.before} solved, "
+            f"{each.other} no longer reaches {_problems(len(lost))} that {each.base} solved, "
             f"{sure} of them beyond chance (Fisher's exact test, p < 0.05), and reaches {gained} "
-            f"that {each.before} never solved."
+            f"that {each.base} never solved."
         )
         if lost:
             tables.append(_lost(each, lost, place))
     levels = _by_difficulty(found)
     if levels.rows:
         tables.append(Shown("By difficulty", levels))
-    text = text or ["There is one run; a second one shows here which problems moved."]
+    text = text or ["There is one run; add a second one to see which problems moved."]
     return Section("moves", "Where", "Where problems moved", text, figures, tables)
 
 
@@ -159,18 +164,18 @@ def _problems(number: int) -> str:
 
 def _lost(each: Effect, lost: Sequence[Moved], place: dict[str, int]) -> Shown:
     rows = tuple(
-        (m.problem, f"{m.before:.3f}", f"{m.after:.3f}", f"{m.chance:.3f}") for m in lost[:_LISTED]
+        (m.problem, f"{m.base:.3f}", f"{m.other:.3f}", f"{m.chance:.3f}") for m in lost[:_LISTED]
     )
     more = f", the {len(rows)} surest of {len(lost)}" if len(lost) > len(rows) else ""
     return Shown(
-        f"No longer reached by {each.after}{more}",
-        Numbers(("problem", each.before, each.after, "chance if nothing changed"), rows),
+        f"No longer reached by {each.other}{more}",
+        Numbers(("problem", each.base, each.other, "chance if nothing changed"), rows),
         links=tuple(f"#/{place[m.problem]}/0" for m in lost[:_LISTED]),
     )
 
 
 def _by_difficulty(found: Findings) -> Numbers:
-    """max@1 and max@n of each run; nothing where the data set tells no difficulties apart."""
+    """max@1 and max@n of each run by difficulty; empty where the data set has no difficulties."""
     runs = found.evaluations
     levels = list(dict.fromkeys(level for run in runs.values() for level in run.max_by_group))
     if len(levels) < 2:
@@ -189,29 +194,31 @@ def _by_difficulty(found: Findings) -> Numbers:
 def _changes(effects: Sequence[Effect]) -> Numbers:
     rows = [
         (
-            *(str(change.k), each.after, f"{change.before:.3f}", f"{change.after:.3f}"),
+            *(str(change.k), each.other, f"{change.base:.3f}", f"{change.other:.3f}"),
             f"{signed(change.value)} ({signed(change.low)} to {signed(change.high)})",
             f"{change.p:.2g}",
         )
         for each in effects
         for change in each.changes
     ]
-    return Numbers(("k", "run", "before", "after", "difference, 95 % interval", "p"), tuple(rows))
+    return Numbers(
+        ("k", "run", "base model", "this run", "difference, 95 % interval", "p"), tuple(rows)
+    )
 
 
 def _entropy(runs: Sequence[RunData], figures: list[Shown]) -> Section:
-    text = ["No entropies are stored: the back end of these runs does not give them."]
+    text = ["No entropies are stored: the back end of these runs does not return them."]
     if figures:
-        text = ["A distribution further to the left is of a model that is surer and varies less."]
+        text = ["A distribution further to the left is of a model whose samples vary less."]
     written = [
         run for run in runs if any(s.completion for each in run.samples.values() for s in each)
     ]
     variety = [Shown("Different completions of a problem", _variety(written))] if written else []
-    return Section("entropy", "Entropy", "How sure the model is", text, figures, variety)
+    return Section("entropy", "Entropy", "Entropy of completions", text, figures, variety)
 
 
 def _variety(runs: Sequence[RunData]) -> Numbers:
-    """How many of the completions of a problem are different, letter by letter."""
+    """How many completions of a problem are different texts."""
     rows = []
     for run in runs:
         shares = []
@@ -266,8 +273,8 @@ def _costs(runs: Sequence[RunData]) -> Numbers:
 # --- the end -------------------------------------------------------------------------------------
 
 
-def kept(packed: Packed) -> str:
-    """What of the samples is in the page, and what is not."""
+def included(packed: Packed) -> str:
+    """Which samples are in the page, and which are left out."""
     if not packed.programs:
         return f"All {packed.samples:,} verdicts are in this page. These runs hold no programs."
     if packed.most is None:
@@ -283,7 +290,7 @@ def kept(packed: Packed) -> str:
 
 
 def settings(runs: Sequence[RunData]) -> Numbers:
-    """What was asked for, run by run, and where it ran."""
+    """The settings of each run, and its environment."""
     flat = {run.name: _flat(run.config) | _flat(_surroundings(run), "on.") for run in runs}
     keys = list(dict.fromkeys(key for each in flat.values() for key in each))
     rows = tuple((key, *(flat[run.name].get(key, "")[:120] for run in runs)) for key in keys)
@@ -306,13 +313,13 @@ def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def made(gathered: Gathered) -> list[str]:
-    """How the page came about."""
+    """How the page was made."""
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     text = [f"Made by maxk {version('maxk')} on {now}."]
     if gathered.sampled:
         text.append(
             "Intervals are bootstraps over problems (BCa, 10,000 resamples), differences are "
             "paired by problem, and p is of the Wilcoxon signed-rank test, uncorrected. A flagged "
-            "pass is a reason to look, not a verdict. The page loads nothing from anywhere."
+            "pass is a reason to read the program, not a verdict. The page loads no other files."
         )
     return text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxk.report.gather import RunData
-from maxk.report.look import COLOURS, Figure, Numbers, Style, legend, legend_above
+from maxk.report.theme import COLOURS, Figure, Numbers, Style, legend, legend_above
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -154,7 +154,7 @@ function drawTests(columns, i) {
   const head = element("tr", {}, ...names.map((name) => element(name ? "th" : "td", name ? { scope: "col" } : {}, name)));
   byId("tests").replaceChildren(element("thead", {}, head), element("tbody", {}, ...rows));
   const notes = [];
-  if (!tests.length) notes.push("A training run does not keep its tests; add a sampling run on the same problems to see them.");
+  if (!tests.length) notes.push("A training run does not store its tests; add a sampling run on the same problems to see them.");
   if (known.length < count) notes.push(`${known.length} of ${count} tests are shown: those at which most samples fail first.`);
   if (count > known.length) notes.push(`All: ${summary(fates)}.`);
   byId("tests-note").textContent = notes.join(" ");
@@ -163,7 +163,7 @@ function drawTests(columns, i) {
 /** Why there is no value to show for a test that failed. */
 function unknown(columns, i, letter) {
   if (letter !== "W") return "";
-  return columns.text[i] < 0 ? "kept with its program only" : "nothing, or not stored";
+  return columns.text[i] < 0 ? "shown with its program only" : "nothing, or not stored";
 }
 
 function summary(fates) {

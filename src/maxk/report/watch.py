@@ -1,8 +1,7 @@
-"""The page of a run that is still going on, served to this machine alone.
+"""Serve the page of a run in progress, to this machine only.
 
-A thread looks at the folders and makes the page anew when a file changed; requests get the last one
-that was whole. A file that is being written, here or by whatever copies it from another machine, is
-no error: the next look will find it whole.
+A thread watches the folders and rebuilds the page when a file changes; requests get the last
+complete page. A half-written file is no error: the next check finds it complete.
 """
 
 import contextlib
@@ -13,12 +12,12 @@ from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-_SECONDS = 2.0  # between two looks
+_SECONDS = 2.0  # between two checks
 _ADDRESS = "127.0.0.1"
 
 
 class Watched:
-    """A page that follows its folders. build is given a number, and gives the page."""
+    """A page that follows its folders. build: makes the page of a version number."""
 
     def __init__(self, folders: Sequence[Path], build: Callable[[int], str]) -> None:
         self.folders, self.build = folders, build
@@ -27,8 +26,8 @@ class Watched:
         self.seen: object = None
         self.stop = threading.Event()
 
-    def look(self) -> bool:
-        """Make the page anew if something changed; whether it did."""
+    def check(self) -> bool:
+        """Rebuild the page if a file changed; returns whether it did."""
         found = fingerprint(self.folders)
         if found == self.seen:
             return False
@@ -42,10 +41,10 @@ class Watched:
         return True
 
     def follow(self) -> None:
-        """Look until stopped. A page that takes long to make is made less often."""
+        """Check until stopped. A page that takes long to build is built less often."""
         while not self.stop.is_set():
             begun = time.monotonic()
-            self.look()
+            self.check()
             self.stop.wait(max(_SECONDS, 2 * (time.monotonic() - begun)))
 
 
@@ -118,8 +117,8 @@ _NOT_YET = (
 
 
 def serve(watched: Watched, port: int, say: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C. The first page is made here, so that what is wrong for good is raised."""
-    watched.look()
+    """Serve until Ctrl-C. The first page is built here, so that lasting errors are raised."""
+    watched.check()
     with server(watched, port) as serving:
         thread = threading.Thread(target=watched.follow, name="maxk report", daemon=True)
         thread.start()

@@ -1,22 +1,25 @@
-"""Prompts in, completions in a run's folder out.
+"""Sample completions of problems into a run's folder.
 
     sampler = make("Qwen/Qwen2.5-Coder-0.5B-Instruct")
     run = Run.start("runs/mbpp", "sample", config)
-    sample(load("mbpp", "test"), sampler, run, n=256, settings=Settings(), judging=Judging())
+    sample(load("mbpp", "test"), sampler, run, n=256, settings=Sampling(), judging=Judging())
 
-Importing this does not import torch; making a back end does.
+Importing this imports neither torch nor pyarrow: what needs them is loaded when it is first used.
 """
 
 import importlib.util
-from typing import Any, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
 
-from maxk.grade.parallel import verify_run
-from maxk.grade.run import Judging
 from maxk.records import Completion
-from maxk.sample.base import Request, Sampler, Settings
-from maxk.sample.run import Progress, sample
-from maxk.sample.shards import merge, share
-from maxk.store.tables import problems_of
+from maxk.sample.base import Request, Sampler, Sampling
+
+if TYPE_CHECKING:
+    from maxk.grade.parallel import verify_run
+    from maxk.grade.run import Judging
+    from maxk.sample.run import Progress, sample
+    from maxk.sample.shards import join, shard_of
+    from maxk.store.tables import problems_of
 
 __all__ = [
     "Backend",
@@ -25,21 +28,37 @@ __all__ = [
     "Progress",
     "Request",
     "Sampler",
-    "Settings",
+    "Sampling",
     "choose",
+    "join",
     "make",
-    "merge",
     "problems_of",
     "sample",
-    "share",
+    "shard_of",
     "verify_run",
 ]
 
 Backend = Literal["auto", "vllm", "transformers", "openai"]
 
+_MODULES = {
+    "Judging": "maxk.grade.run",
+    "Progress": "maxk.sample.run",
+    "join": "maxk.sample.shards",
+    "problems_of": "maxk.store.tables",
+    "sample": "maxk.sample.run",
+    "shard_of": "maxk.sample.shards",
+    "verify_run": "maxk.grade.parallel",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 def choose(backend: Backend = "auto", base_url: str | None = None) -> Backend:
-    """The back end that "auto" means here: a server if its address is given, then vLLM."""
+    """The back end that "auto" stands for: a server if its address is given, then vLLM."""
     if base_url is not None and backend not in ("auto", "openai"):
         raise ValueError(f"base_url={base_url!r} goes with backend='openai', not {backend!r}")
     if backend == "openai" and base_url is None:
@@ -74,7 +93,7 @@ def make(
 
         return VllmSampler(model, **options)
     if importlib.util.find_spec("transformers") is None:
-        raise ImportError("the back end transformers needs: pip install 'maxk[train]'")
+        raise ImportError("backend='transformers' needs: pip install 'maxk[train]'")
     from maxk.sample.native.engine import TransformersSampler
 
     return TransformersSampler(model, **options)

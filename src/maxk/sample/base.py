@@ -1,9 +1,9 @@
-"""What every back end speaks: requests in, completions out, in whatever order they are done.
+"""The interface of every back end: requests in, completions out as they finish.
 
-The random stream of a sample follows from the seed, the id of its problem and its own number, and
-from nothing else. So a run that was stopped, or is shared between machines, or is put into other
-batches gives the same completions, as far as the back end lets it: exactly, up to rounding, with
-transformers on one device; by the seed of each request with vLLM and with servers that take one.
+The random stream of a sample depends only on the seed, the id of its problem and its own number. So
+a run that was stopped, split into shards or batched in another way gives the same completions, as
+far as the back end allows: up to rounding with transformers on one device; by the seed of each
+request with vLLM and with servers that take a seed.
 """
 
 import hashlib
@@ -15,18 +15,23 @@ from maxk.records import Completion
 
 Prompt = str | list[dict[str, str]] | list[int]  # text, chat messages, or tokens
 
-_BEFORE = 4  # tokens of the prompt that a completion is decoded behind
+_CONTEXT = 4  # last tokens of the prompt, decoded together with a completion
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How to sample, whatever the back end."""
+class Sampling:
+    """How to sample, with any back end."""
 
-    temperature: float = 1.0  # 0 takes the likeliest token every time
+    temperature: float = 1.0
+    """of the softmax; 0 takes the likeliest token every time"""
     top_p: float = 1.0
-    max_tokens: int = 256
+    """sample among the likeliest tokens that together have this probability"""
+    max_tokens: int = 512
+    """of a completion; longer ones are truncated"""
     seed: int = 0
-    chat: bool = True  # put the prompt into the model's chat template
+    """of all random streams"""
+    chat: bool = True
+    """put the prompt into the model's chat template"""
 
     def __post_init__(self) -> None:
         if not self.temperature >= 0:
@@ -41,7 +46,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Request:
-    """One problem, and the numbers of the samples that are wanted of it."""
+    """A prompt of one problem, and the numbers of the samples to draw with it."""
 
     problem: str
     prompt: Prompt
@@ -51,29 +56,29 @@ class Request:
 class Sampler(Protocol):
     """A model behind one of the back ends."""
 
-    def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
+    def sample(self, requests: Iterable[Request], settings: Sampling) -> Iterator[Completion]:
         """Every sample of every request, each as soon as it is done."""
         ...
 
 
 def stream_of(seed: int, problem: str, sample: int) -> int:
-    """The 128 bits that a sample's random stream starts from."""
+    """The 128-bit seed of a sample's random stream."""
     text = f"{seed}\0{problem}\0{sample}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.sha256(text).digest()[:16], "little")
 
 
 def seed_of(seed: int, problem: str, sample: int) -> int:
-    """A seed for back ends that take a number: consecutive over the samples of a problem.
+    """A 31-bit seed for back ends that take a number: consecutive over the samples of a problem.
 
-    31 bits, which every server takes.
+    Every server takes 31 bits.
     """
     return (stream_of(seed, problem, -1) + sample) % 2**31
 
 
 def runs_of(samples: Iterable[int], longest: int) -> Iterator[tuple[int, ...]]:
-    """Consecutive numbers together, never across a multiple of `longest`.
+    """Consecutive numbers in one tuple, never across a multiple of `longest`.
 
-    So that the same samples share a request whether or not others are there already.
+    So the same samples share a request whether or not earlier samples exist already.
 
     >>> list(runs_of([0, 1, 2, 3, 4, 7], 4))
     [(0, 1, 2, 3), (4,), (7,)]
@@ -89,7 +94,7 @@ def runs_of(samples: Iterable[int], longest: int) -> Iterator[tuple[int, ...]]:
 
 
 def plain(prompt: Prompt) -> str:
-    """A prompt as text, for models that know no chat."""
+    """A prompt as text, for models without a chat template."""
     if isinstance(prompt, str):
         return prompt
     return "\n\n".join(message["content"] for message in messages(prompt)) + "\n"
@@ -115,14 +120,14 @@ def prompt_ids(tokenizer: Any, prompt: Prompt, chat: bool) -> list[int]:
     text = tokenizer.apply_chat_template(
         messages(prompt), tokenize=False, add_generation_prompt=True
     )
-    return list(tokenizer(text, add_special_tokens=False).input_ids)  # the template has them
+    return list(tokenizer(text, add_special_tokens=False).input_ids)  # the template adds them
 
 
 def text_of(tokenizer: Any, prompt: Sequence[int], ids: Sequence[int]) -> str:
     """Tokens that follow a prompt, as text.
 
-    They are decoded behind the last tokens of the prompt: by themselves some tokenizers lose a
-    first space of theirs, which in Python means something.
+    They are decoded together with the last tokens of the prompt: some tokenizers drop the first
+    space of a text, and in Python leading spaces matter.
     """
 
     def decode(some: Sequence[int]) -> str:
@@ -130,6 +135,6 @@ def text_of(tokenizer: Any, prompt: Sequence[int], ids: Sequence[int]) -> str:
             list(some), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
 
-    before = list(prompt[-_BEFORE:])
+    before = list(prompt[-_CONTEXT:])
     start, whole = decode(before), decode([*before, *ids])
     return whole[len(start) :] if whole.startswith(start) else decode(ids)

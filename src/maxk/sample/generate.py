@@ -1,7 +1,7 @@
-"""maxk's own sampling in the place of `model.generate`, for code that calls that: TRL's trainers.
+"""Replace `model.generate` by one of maxk's back ends, for code that calls it: TRL's trainers.
 
-On a CPU it is several times as fast (docs/sampling.md). On a GPU it can be vLLM, with the weights
-of the model that is being trained.
+On a CPU maxk's own engine is several times as fast (docs/sampling.md). On a GPU the back end can be
+vLLM, with the weights of the model that is being trained.
 """
 
 from collections.abc import Callable
@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maxk.sample.base import Request, Sampler, Settings
+from maxk.sample.base import Request, Sampler, Sampling
 from maxk.sample.native.engine import TransformersSampler
 
-_PLAIN: dict[str, Any] = {  # what `generate` may be asked for beside temperature, top_p and length
+_SUPPORTED: dict[str, Any] = {  # values of further options that these back ends support
     "top_k": (None, 0),
     "min_p": (None, 0.0),
     "typical_p": (None, 1.0),
@@ -32,13 +32,13 @@ def replace_generate(
     sampler: Sampler | None = None,
     before: Callable[[], None] | None = None,
 ) -> None:
-    """Give this model another `generate`: of left-padded prompts, with a generation_config.
+    """Replace `model.generate` for left-padded prompts with a generation_config.
 
-    Equal prompts that follow each other are read once. Random numbers come from torch's generator,
-    so that `set_seed` and a checkpoint's random state mean what they do with the other.
+    Equal prompts that follow each other are read once. The seed comes from torch's generator, so
+    `set_seed` and a checkpoint's random state work as with the original.
 
-    sampler: one that gives tokens, in the place of the model itself; its weights are its own.
-    before: called before every generation, to give them to it.
+    sampler: samples instead of the model itself, with its own copy of the weights; it must return
+    tokens. before: called before every generation, for example to update those weights.
     """
     drawn = TransformersSampler(model, tokenizer) if sampler is None else sampler
 
@@ -49,7 +49,7 @@ def replace_generate(
         **_: Any,
     ) -> Tensor:
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-        prompts = [row[kept.bool()].tolist() for row, kept in zip(input_ids, mask, strict=True)]
+        prompts = [row[used.bool()].tolist() for row, used in zip(input_ids, mask, strict=True)]
         requests = []
         for i, (prompt, equal) in enumerate(groupby(prompts)):
             requests.append(Request(str(i), prompt, tuple(range(len(list(equal))))))
@@ -69,12 +69,14 @@ def replace_generate(
     model.generate = generate
 
 
-def settings_of(config: Any) -> Settings:
-    """What a GenerationConfig asks for; ValueError if that is more than maxk's sampling can."""
-    for name, known in _PLAIN.items():
+def settings_of(config: Any) -> Sampling:
+    """The settings of a GenerationConfig; ValueError for options that maxk does not have."""
+    for name, known in _SUPPORTED.items():
         if (asked := getattr(config, name, None)) not in known:
-            raise ValueError(f"{name}={asked} is unknown to maxk's sampling; use that of TRL")
-    return Settings(
+            raise ValueError(
+                f'{name}={asked} is not supported by maxk\'s sampling; use model.sampler = "trl"'
+            )
+    return Sampling(
         temperature=config.temperature if config.do_sample else 0.0,
         top_p=1.0 if config.top_p is None else config.top_p,
         max_tokens=config.max_new_tokens,

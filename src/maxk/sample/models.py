@@ -1,4 +1,4 @@
-"""A model and its tokenizer from what a user names: pocket, a folder, the hub, an adapter, GGUF."""
+"""Load a model and its tokenizer: "pocket", a folder, a name on the hub, an adapter, GGUF."""
 
 import importlib.util
 import json
@@ -13,7 +13,7 @@ _ON_HUB = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def adapter_of(model: str) -> dict[str, Any] | None:
-    """The settings of a LoRA adapter in a folder or on the hub, or None if it is none."""
+    """The settings of a LoRA adapter in a folder or on the hub; None for other models."""
     path: str | Path | None = Path(model) / ADAPTER
     if _ON_HUB.fullmatch(model) and not Path(model).exists():
         from transformers.utils.peft_utils import find_adapter_config_file
@@ -39,9 +39,11 @@ def load(model: str, *, device: str | None = None, dtype: str | None = None) -> 
     where: dict[str, Any] = {}
     if base.endswith(".gguf"):
         if importlib.util.find_spec("gguf") is None:
-            raise ImportError(f"{base} is a GGUF file, to read it needs: pip install gguf")
+            raise ImportError(f"{base} is a GGUF file; to read it: pip install gguf")
         base, where["gguf_file"] = str(Path(base).parent), Path(base).name
-    loaded: Any = AutoModelForCausalLM.from_pretrained(base, dtype=dtype, **where, **_plain(where))
+    loaded: Any = AutoModelForCausalLM.from_pretrained(
+        base, dtype=dtype, **where, **_dequantized(where)
+    )
     if adapter:
         loaded = with_adapter(loaded, model)
         if (Path(model) / "tokenizer_config.json").exists():
@@ -50,8 +52,8 @@ def load(model: str, *, device: str | None = None, dtype: str | None = None) -> 
     return loaded.to(device).eval(), tokenizer
 
 
-def _plain(where: dict[str, Any]) -> dict[str, Any]:
-    """What makes newer transformers unpack a GGUF file, as older ones do in any case."""
+def _dequantized(where: dict[str, Any]) -> dict[str, Any]:
+    """The argument with which newer transformers unpack a GGUF file, as older ones always do."""
     import transformers
 
     if "gguf_file" not in where or not hasattr(transformers, "GgufConfig"):
@@ -62,14 +64,14 @@ def _plain(where: dict[str, Any]) -> dict[str, Any]:
 def with_adapter(loaded: Any, folder: str) -> Any:
     """The model with an adapter merged into its weights."""
     if importlib.util.find_spec("peft") is None:
-        raise ImportError(f"{folder} is a LoRA adapter, to read it needs: pip install peft")
+        raise ImportError(f"{folder} is a LoRA adapter; to read it: pip install peft")
     from peft import PeftModel
 
     return PeftModel.from_pretrained(loaded, folder).merge_and_unload()
 
 
 def unpack(gguf: str, folder: str) -> None:
-    """Write what a GGUF file holds as an ordinary model, in bfloat16."""
+    """Write the model of a GGUF file as safetensors, in bfloat16."""
     loaded, tokenizer = load(gguf, device="cpu", dtype="bfloat16")
     loaded.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

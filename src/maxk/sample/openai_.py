@@ -1,11 +1,11 @@
-"""Sampling from any server that speaks OpenAI's protocol: vLLM, SGLang, llama.cpp, OpenAI itself.
+"""Sample from any server that speaks OpenAI's protocol: vLLM, SGLang, llama.cpp, OpenAI itself.
 
-Requests run side by side in threads. What a server may refuse for a while (429, 5xx, a dropped or
-slow answer) is asked again, later each time or when the server says; what it does not know (n,
-seed, logprobs) is left out from then on.
+Requests run concurrently in threads. A request that fails for a while (429, 5xx, a dropped or slow
+answer) is repeated, later each time or when the server says. Fields that the server does not take
+(n, seed, logprobs) are left out from then on.
 
-The key comes from MAXK_API_KEY or OPENAI_API_KEY and goes into the header of the requests to this
-server and nowhere else: redirects are not followed, and what a server says is shown without it.
+The key comes from MAXK_API_KEY or OPENAI_API_KEY and goes only into the header of requests to this
+server: redirects are not followed, and the key is removed from messages of the server.
 """
 
 import http.client
@@ -25,7 +25,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from maxk.records import Completion
-from maxk.sample.base import Request, Settings, messages, plain, runs_of, seed_of
+from maxk.sample.base import Request, Sampling, messages, plain, runs_of, seed_of
 
 _TOGETHER = 8  # samples of one request; a dropped answer loses no more
 _LONGEST_WAIT = 60.0
@@ -49,8 +49,8 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 class OpenAISampler:
     """A model behind a server.
 
-    base_url: up to and with /v1. concurrency: requests at a time. tries: of a request, before the
-    whole is given up. timeout: seconds for an answer.
+    base_url: up to and including /v1. concurrency: requests at a time. tries: of one request,
+    before sampling ends with an error. timeout: seconds for an answer.
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class OpenAISampler:
         self.unknown: set[str] = set()  # fields that this server does not take
         self.opener = urllib.request.build_opener(_NoRedirect)
 
-    def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
+    def sample(self, requests: Iterable[Request], settings: Sampling) -> Iterator[Completion]:
         """Every sample of every request, each as soon as it is done."""
         work = _Work(requests)
         for _ in range(self.concurrency):
-            # Not waited for at the end of the process: an answer may take minutes.
+            # Daemons, so that the process can end while an answer takes minutes.
             threading.Thread(target=self._serve, args=(work, settings), daemon=True).start()
         try:
             while work.left:
@@ -88,7 +88,7 @@ class OpenAISampler:
         finally:
             work.stop.set()
 
-    def _serve(self, work: "_Work", settings: Settings) -> None:
+    def _serve(self, work: "_Work", settings: Sampling) -> None:
         try:
             while (job := work.next()) is not None:
                 request, samples = job
@@ -108,7 +108,7 @@ class OpenAISampler:
             work.results.put(error)
 
     def _ask(
-        self, request: Request, samples: tuple[int, ...], settings: Settings, stop: threading.Event
+        self, request: Request, samples: tuple[int, ...], settings: Sampling, stop: threading.Event
     ) -> list[Completion]:
         body = self._body(request, samples, settings)
         path = "/chat/completions" if settings.chat else "/completions"
@@ -119,7 +119,7 @@ class OpenAISampler:
                 answer = self._post(path, body)
                 return completions_of(answer, request.problem, samples)
             except urllib.error.HTTPError as error:
-                why = self._judge(error, path, body)
+                why = self._reason(error, path, body)
                 wait = max(wait, asked_to_wait(error.headers.get("Retry-After")))
             except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
                 why = f"{type(error).__name__}: {error}"
@@ -128,7 +128,7 @@ class OpenAISampler:
         raise ServerError(self._clean(f"{self.base_url}{path}: {self.tries} tries, then {why}"))
 
     def _body(
-        self, request: Request, samples: tuple[int, ...], settings: Settings
+        self, request: Request, samples: tuple[int, ...], settings: Sampling
     ) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self.model,
@@ -156,8 +156,8 @@ class OpenAISampler:
         with self.opener.open(asked, timeout=self.timeout) as answer:
             return json.loads(answer.read())
 
-    def _judge(self, error: urllib.error.HTTPError, path: str, body: dict[str, Any]) -> str:
-        """What went wrong, if another try may help; else an exception."""
+    def _reason(self, error: urllib.error.HTTPError, path: str, body: dict[str, Any]) -> str:
+        """What went wrong if another try may help; else raises."""
         try:
             said = error.read(2000).decode("utf-8", "replace")
         except (OSError, http.client.HTTPException):
@@ -187,7 +187,7 @@ class OpenAISampler:
 
 
 class _Work:
-    """What is to be asked, and what was answered."""
+    """Requests to send, and the completions that came back."""
 
     def __init__(self, requests: Iterable[Request]) -> None:
         requests = list(requests)
@@ -201,7 +201,7 @@ class _Work:
         self.stop = threading.Event()
 
     def next(self) -> _Job | None:
-        """The next job; waits while others may still give one back."""
+        """The next job; waits while another thread may still return one."""
         while not self.stop.is_set():
             try:
                 return self.jobs.popleft()
@@ -214,7 +214,7 @@ class _Work:
 
 
 def completions_of(answer: Any, problem: str, samples: tuple[int, ...]) -> list[Completion]:
-    """The completions in an answer; there may be fewer than were asked for."""
+    """The completions in an answer; there may be fewer than requested."""
     choices = sorted(answer["choices"], key=lambda choice: choice.get("index", 0))
     if not choices:
         raise ValueError("an answer without choices")
@@ -264,10 +264,10 @@ def api_key() -> str | None:
 
 
 def refuse_secrets(base_url: str) -> None:
-    """ValueError for an address that would bring a key into the run's files."""
+    """ValueError for an address with a secret in it, which the run's files would store."""
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"base_url={base_url!r} is no address; use http://HOST:PORT/v1")
+        raise ValueError(f"base_url={base_url!r} is not an address; use http://HOST:PORT/v1")
     if parts.username or parts.password or parts.query:
         raise ValueError(
             f"base_url of {parts.hostname} has a user, a password or a query in it; "

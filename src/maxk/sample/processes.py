@@ -1,8 +1,8 @@
-"""One back end in several processes that share the requests: on several GPUs, or on one.
+"""One back end in several processes, which divide the requests: on several GPUs, or on one.
 
-What drives vLLM is Python in one process. For a small model it is slower than the GPU, and two or
-three engines on one GPU keep it busier than one; on a node with eight GPUs every one has its own.
-A CPU is shared too: each process gets its part of the cores.
+vLLM is driven by Python in one process. For a small model that is slower than the GPU, and two or
+three engines keep one GPU busier than one does; on a node with eight GPUs each engine has its own.
+On a CPU each process gets its part of the cores.
 """
 
 import atexit
@@ -13,26 +13,26 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from maxk.records import Completion
-from maxk.sample.base import Request, Sampler, Settings
+from maxk.sample.base import Request, Sampler, Sampling
 
-_TOGETHER = 32  # completions in a message
-_PATIENCE = 10.0  # seconds for a process to end by itself
+_MESSAGE = 32  # completions in a message
+_GRACE = 10.0  # seconds for a process to end by itself
 _MEMORY = 0.9  # of a GPU, for all engines on it: vLLM's own default for one
 
 
-class Several:
-    """So many processes with a sampler each; call `close` when done.
+class ProcessSampler:
+    """`count` processes with a sampler each; call `close` when done.
 
-    They start when it is made. Those on one GPU start one after another: vLLM measures how much
-    memory is free, and takes another that starts meanwhile for a fault. With the option
-    kv_cache_memory_bytes it need not measure, and they start at once.
+    The constructor starts them. Those on one GPU start one after another: vLLM measures how much
+    memory is free, and fails if another engine starts meanwhile. With the option
+    kv_cache_memory_bytes it does not measure, and they start at once.
     """
 
     def __init__(self, count: int, model: str, backend: str, options: dict[str, Any]) -> None:
         if count < 1:
             raise ValueError(f"processes={count} must be at least 1")
         if backend == "openai":
-            raise ValueError("processes is for models that run here; a server has its own")
+            raise ValueError("processes must be 1 with backend='openai': the server runs the model")
         self.ends: list[Connection] = []
         self.processes: list[Any] = []
         self.sampling = False
@@ -44,24 +44,24 @@ class Several:
             if one_by_one and i >= len(gpus):
                 self._answer(self.ends[i - len(gpus)], "ready")
             here = gpus[i % len(gpus)] if gpus else None
-            given = with_share(options, backend, -(-count // len(gpus)) if gpus else 1)
-            ours, theirs = context.Pipe()
-            asked = (theirs, count, here, model, backend, given)
+            given = with_memory(options, backend, -(-count // len(gpus)) if gpus else 1)
+            near, far = context.Pipe()
+            asked = (far, count, here, model, backend, given)
             process = context.Process(target=work, args=asked, name=f"maxk sampler {i + 1}")
             process.start()
-            theirs.close()  # so that its end is seen here
-            self.ends.append(ours)
+            far.close()  # so that the end of the process is seen here
+            self.ends.append(near)
             self.processes.append(process)
         for end in self.ends[-len(gpus) :] if one_by_one else self.ends:
             self._answer(end, "ready")
 
-    def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
-        """Every sample of every request; those of one request come from one process."""
-        shares: list[list[Request]] = [[] for _ in self.ends]
+    def sample(self, requests: Iterable[Request], settings: Sampling) -> Iterator[Completion]:
+        """Every sample of every request; one process draws all samples of a request."""
+        parts: list[list[Request]] = [[] for _ in self.ends]
         for i, request in enumerate(requests):
-            shares[i % len(shares)].append(request)
-        for end, share in zip(self.ends, shares, strict=True):
-            end.send((share, settings))
+            parts[i % len(parts)].append(request)
+        for end, part in zip(self.ends, parts, strict=True):
+            end.send((part, settings))
         busy = list(self.ends)
         self.sampling = True
         try:
@@ -74,7 +74,7 @@ class Several:
                     else:
                         busy.remove(end)
         finally:
-            if busy:  # stopped in the middle; what they are doing is of no use to anyone
+            if busy:  # stopped in the middle: nobody will read the rest
                 self.close()
             self.sampling = False
 
@@ -82,29 +82,29 @@ class Several:
         """End the processes. A second call does nothing."""
         atexit.unregister(self.close)
         for end in self.ends:
-            end.close()  # one that waits for requests ends then, and tidies up
+            end.close()  # a process that waits for requests then ends by itself
         for process in self.processes:
-            process.join(0.0 if self.sampling else _PATIENCE)
+            process.join(0.0 if self.sampling else _GRACE)
             process.kill()
             process.join()
         self.processes = []
 
     def _answer(self, end: Connection, wanted: str) -> Any:
         try:
-            word, told = end.recv()
+            kind, content = end.recv()
         except (EOFError, OSError):
             self.close()
-            raise RuntimeError("a process that samples ended; what it said is above") from None
-        if word != wanted:
+            raise RuntimeError("a sampling process ended; its output is above") from None
+        if kind != wanted:
             self.close()
-            raise RuntimeError(f"a process that samples failed: {told}")
-        return told
+            raise RuntimeError(f"a sampling process failed: {content}")
+        return content
 
 
 def work(
     end: Connection, count: int, gpu: str | None, model: str, backend: str, options: dict[str, Any]
 ) -> None:
-    """One of the processes: it samples what it is asked for until nobody asks any more."""
+    """A sampling process: answer requests until the pipe closes."""
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     from maxk.sample import make
@@ -124,12 +124,12 @@ def work(
         end.send(("fault", f"{type(error).__name__}: {error}"))
 
 
-def answer(end: Connection, sampler: Sampler, requests: list[Request], settings: Settings) -> None:
-    """Send completions as they come, and none at the end."""
+def answer(end: Connection, sampler: Sampler, requests: list[Request], settings: Sampling) -> None:
+    """Send completions as they finish, and an empty list at the end."""
     some: list[Completion] = []
     for completion in sampler.sample(requests, settings):
         some.append(completion)
-        if len(some) == _TOGETHER:
+        if len(some) == _MESSAGE:
             end.send(("completions", some))
             some = []
     if some:
@@ -138,7 +138,7 @@ def answer(end: Connection, sampler: Sampler, requests: list[Request], settings:
 
 
 def visible_gpus() -> list[str]:
-    """The GPUs that this process may use, by the names that CUDA_VISIBLE_DEVICES has for them."""
+    """The GPUs that this process may use, named as in CUDA_VISIBLE_DEVICES."""
     import torch
 
     count = torch.cuda.device_count()  # asks the driver and takes no GPU
@@ -146,10 +146,10 @@ def visible_gpus() -> list[str]:
     return named[:count] if named else [str(i) for i in range(count)]
 
 
-def with_share(options: dict[str, Any], backend: str, on_one_gpu: int) -> dict[str, Any]:
-    """The options of an engine that has a GPU to itself or shares it.
+def with_memory(options: dict[str, Any], backend: str, on_one_gpu: int) -> dict[str, Any]:
+    """The options of an engine, with its part of the memory of a GPU that several share.
 
-    >>> with_share({"batch": 512}, "vllm", 2)
+    >>> with_memory({"batch": 512}, "vllm", 2)
     {'gpu_memory_utilization': 0.45, 'batch': 512}
     """
     if backend != "vllm" or on_one_gpu == 1:

@@ -1,4 +1,4 @@
-"""Fill a run with completions, and judge them meanwhile."""
+"""Sample completions into a run, with streaming verification."""
 
 import contextlib
 import time
@@ -8,36 +8,36 @@ from typing import Any
 
 from maxk.grade.run import Judging, unjudged
 from maxk.grade.worker import Judge
-from maxk.prompts import hinted, messages
+from maxk.prompts import messages, with_variant
 from maxk.records import Completion, Problem
-from maxk.sample.base import Request, Sampler, Settings
+from maxk.sample.base import Request, Sampler, Sampling
 from maxk.store.run import Run
 from maxk.store.tables import completions_table, pairs_of, write_problems
 
 
 @dataclass
 class Progress:
-    """How far a run is."""
+    """How many completions a run has, and how fast they come."""
 
-    total: int  # completions in the end
-    there: int = 0  # from before
+    total: int  # completions of the whole run
+    earlier: int = 0  # already there at the start
     new: int = 0
     tokens: int = 0  # of the new ones
-    judged: int = 0  # now
-    reward: float = 0.0  # sum over those
+    graded: int = 0  # since the start
+    reward: float = 0.0  # sum over the graded ones
     started: float = field(default_factory=time.monotonic)
 
     @property
     def done(self) -> int:
-        return self.there + self.new
+        return self.earlier + self.new
 
     @property
     def rate(self) -> float:
         """Tokens a second."""
         return self.tokens / max(time.monotonic() - self.started, 1e-9)
 
-    def count_judged(self, completions: int, reward: float) -> None:
-        self.judged += completions
+    def count_graded(self, completions: int, reward: float) -> None:
+        self.graded += completions
         self.reward += reward
 
 
@@ -46,23 +46,23 @@ def sample(
     sampler: Sampler,
     run: Run,
     n: int,
-    settings: Settings,
+    settings: Sampling,
     *,
-    hints: Sequence[str] = (),
+    prompt_variants: Sequence[str] = (),
     judging: Judging | None = None,
     progress: Callable[[Progress], None] | None = None,
     note: Mapping[str, Any] | None = None,
     part_rows: int = 1024,
     part_seconds: float = 20.0,
 ) -> Progress:
-    """Draw the samples 0 to n - 1 of every problem that the run does not have yet.
+    """Draw the samples 0 to n - 1 of every problem, except those that the run already has.
 
-    With `judging` they are judged as they come, into the table "verdicts", and so are those of
-    earlier that were not. Completions are written every `part_rows` or `part_seconds`, and when the
-    run is stopped; calling again goes on from there. hints: sentences for the end of the prompt, to
-    be taken in turn: sample i has hint i modulo their number, and an empty one leaves the prompt as
-    it is. progress: called after every completion, and while verdicts are waited for. note: for the
-    run's environment.jsonl, beside the machine.
+    With `judging` they are graded while sampling goes on (streaming verification), into the table
+    "verdicts", and earlier completions without a verdict are graded too. Completions are written
+    every `part_rows` or `part_seconds`, and when the run is stopped; another call continues there.
+    prompt_variants: sentences for the end of the prompt; sample i has variant i modulo their
+    number, and an empty one leaves the prompt unchanged. progress: called after every completion,
+    and while waiting for verdicts. note: more for the run's environment.jsonl.
     """
     if n < 1:
         raise ValueError(f"n={n} must be at least 1")
@@ -71,11 +71,11 @@ def sample(
         write_problems(run, problems)
         there = pairs_of(run)
         state = Progress(n * len(problems), len(there))
-        requests = missing(problems, n, there, hints)
+        requests = missing(problems, n, there, prompt_variants)
         show = (lambda: progress(state)) if progress is not None else (lambda: None)
         judge = None
         if judging is not None:
-            judge = stack.enter_context(Judge(run, judging, "verdicts", state.count_judged))
+            judge = stack.enter_context(Judge(run, judging, "verdicts", state.count_graded))
             for part in unjudged(run, "verdicts"):
                 judge.put(part)
         parts = _Parts(run, judge, part_rows, part_seconds)
@@ -85,7 +85,7 @@ def sample(
                 state.new += 1
                 state.tokens += completion.tokens or 0
                 show()
-        finally:  # Ctrl-C too: what was sampled is kept
+        finally:  # also after Ctrl-C, so that no completion is lost
             parts.flush()
         if judge is not None:
             judge.finish(show)
@@ -96,39 +96,39 @@ def missing(
     problems: Sequence[Problem],
     n: int,
     there: set[tuple[str, int]],
-    hints: Sequence[str] = (),
+    prompt_variants: Sequence[str] = (),
 ) -> list[Request]:
-    """What is left to sample."""
+    """Requests for the samples that the run does not have."""
     return [
         request
         for problem in problems
         for request in requests_of(
-            problem, [i for i in range(n) if (problem.id, i) not in there], hints
+            problem, [i for i in range(n) if (problem.id, i) not in there], prompt_variants
         )
     ]
 
 
 def requests_of(
-    problem: Problem, samples: Iterable[int], hints: Sequence[str] = ()
+    problem: Problem, samples: Iterable[int], prompt_variants: Sequence[str] = ()
 ) -> list[Request]:
-    """A request for each hint that samples have: sample i has hint i modulo their number.
+    """A request for each prompt variant in use: sample i has variant i modulo their number.
 
     >>> [r.samples for r in requests_of(Problem("a", "Double it.", ()), [3, 4, 5, 6], ["A", "B"])]
     [(4, 6), (3, 5)]
     """
-    hints = hints or ("",)
-    turns: dict[int, list[int]] = {turn: [] for turn in range(len(hints))}
+    variants = prompt_variants or ("",)
+    samples_of: dict[int, list[int]] = {number: [] for number in range(len(variants))}
     for i in samples:
-        turns[i % len(hints)].append(i)
+        samples_of[i % len(variants)].append(i)
     return [
-        Request(problem.id, hinted(messages(problem), hints[turn]), tuple(own))
-        for turn, own in turns.items()
-        if own
+        Request(problem.id, with_variant(messages(problem), variants[number]), tuple(chosen))
+        for number, chosen in samples_of.items()
+        if chosen
     ]
 
 
 class _Parts:
-    """Completions on their way to disk."""
+    """Completions that wait to be written, part by part."""
 
     def __init__(self, run: Run, judge: Judge | None, rows: int, seconds: float) -> None:
         self.run, self.judge, self.rows, self.seconds = run, judge, rows, seconds
@@ -145,7 +145,7 @@ class _Parts:
     def flush(self) -> None:
         if not self.waiting:
             return
-        # Interrupted after the write this is done once more, into the same part.
+        # If interrupted after the write, the same part is written once more.
         part = f"{self.number:06d}"
         self.run.write("completions", part, completions_table(self.waiting))
         self.waiting, self.last = [], time.monotonic()

@@ -1,4 +1,4 @@
-"""A run shared between machines: disjoint problems, joined afterwards."""
+"""Shards of a sampling run: disjoint problems on several machines, joined afterwards."""
 
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -21,11 +21,11 @@ def parse_shard(shard: str) -> tuple[int, int]:
     """
     first, _, last = shard.partition("/")
     if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
-        raise ValueError(f"shard={shard!r} is none; use 1/2 for the first of two")
+        raise ValueError(f"shard={shard!r} is not NUMBER/COUNT; use 1/2 for the first of two")
     return int(first), int(last)
 
 
-def share(problems: Sequence[Problem], shard: str | None) -> list[Problem]:
+def shard_of(problems: Sequence[Problem], shard: str | None) -> list[Problem]:
     """The problems of a shard: every m-th."""
     if shard is None:
         return list(problems)
@@ -33,11 +33,11 @@ def share(problems: Sequence[Problem], shard: str | None) -> list[Problem]:
     return list(problems[number - 1 :: count])
 
 
-def merge(runs: Sequence[str | Path], out: str | Path) -> Run:
-    """Join the shards of a run into one, as if it had been sampled whole.
+def join(runs: Sequence[str | Path], out: str | Path) -> Run:
+    """Join the shards of a run into one, as if one machine had sampled it.
 
-    RunError if their settings differ, a shard is missing or not complete, or a completion is there
-    twice. Verdicts come along if all shards have them.
+    RunError if their settings differ, a shard is missing or incomplete, or two shards have the same
+    completion. Verdicts are joined if all shards have them.
     """
     shards = sorted(map(Run.open, runs), key=_number)
     if not shards:
@@ -45,22 +45,24 @@ def merge(runs: Sequence[str | Path], out: str | Path) -> Run:
     config = _common_config(shards)
     problems = _interleaved([problems_of(shard) for shard in shards])
     _check_complete(shards, problems, config["n"])
-    merged = Run.start(out, "sample", config)
-    with merged.locked():
-        write_problems(merged, problems)
-        full = [shard for shard in shards if shard.parts("completions")]  # others have no problem
+    joined = Run.start(out, "sample", config)
+    with joined.locked():
+        write_problems(joined, problems)
+        full = [
+            shard for shard in shards if shard.parts("completions")
+        ]  # a shard may have no problems
         tables = [name for name in _tables(shards[0]) if all(s.parts(name) for s in full)]
         for table in tables:
             for i, shard in enumerate(shards):
                 for part in shard.parts(table):
                     rows = pq.read_table(shard.folder / table / f"{part}.parquet")
-                    merged.write(table, f"{i}{part}", rows)
-    return merged
+                    joined.write(table, f"{i}{part}", rows)
+    return joined
 
 
 def _number(shard: Run) -> int:
     if shard.kind != "sample" or "shard" not in shard.config:
-        raise RunError(f"{shard.folder} is no shard of a sampling run")
+        raise RunError(f"{shard.folder} is not a shard of a sampling run")
     return parse_shard(shard.config["shard"])[0]
 
 
@@ -70,19 +72,19 @@ def _common_config(shards: list[Run]) -> dict:
         if rows := differences(configs[0], config):
             text = "\n  ".join(rows)
             raise RunError(
-                f"{shard.folder} (asked) and {shards[0].folder} (there) have other settings:\n"
+                f"{shard.folder} (asked) and {shards[0].folder} (there) have different settings:\n"
                 f"  {text}"
             )
     wanted = parse_shard(shards[0].config["shard"])[1]
     expected = [f"{i}/{wanted}" for i in range(1, wanted + 1)]
     found = [shard.config["shard"] for shard in shards]
     if found != expected:
-        raise RunError(f"shards {', '.join(found)} are given; {', '.join(expected)} make a run")
+        raise RunError(f"runs are the shards {', '.join(found)}; give {', '.join(expected)}")
     return configs[0]
 
 
 def _interleaved(problems: list[list[Problem]]) -> list[Problem]:
-    """In the order of the data set, of which every shard has every m-th."""
+    """In the order of the data set; each of m shards has every m-th problem."""
     rows = zip_longest(*problems)
     return [problem for row in rows for problem in row if problem is not None]
 
@@ -93,7 +95,9 @@ def _check_complete(shards: list[Run], problems: list[Problem], n: int) -> None:
     for shard in shards:
         found = pairs_of(shard)
         if twice := seen & found:
-            raise RunError(f"{shard.folder} has completions that another has too: {_few(twice)}")
+            raise RunError(
+                f"{shard.folder} has completions that another shard has too: {_few(twice)}"
+            )
         seen |= found
     if left := wanted - seen:
         raise RunError(

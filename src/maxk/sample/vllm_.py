@@ -1,12 +1,11 @@
-"""Sampling with vLLM in this process: the default where there is a GPU.
+"""Sample with vLLM in this process: the default where there is a GPU.
 
-A request per problem, or a few where it has many samples, so that completions come out while others
-are still being sampled; vLLM reads their prompt once (prefix caching). A request for n samples from
-seed s gives its samples the seeds s, s + 1, ..., which is what `seed_of` counts on. Tokens become
-text when a completion is done: vLLM would do it token by token, which for a small model takes
-longer than the model.
+A problem is one request, or a few if it has many samples, so that completions come out while others
+are still being sampled; vLLM reads their prompt once (prefix caching). A request for n samples with
+seed s gives its samples the seeds s, s + 1, ..., as `seed_of` assumes. Tokens are decoded when a
+completion is done: vLLM would decode token by token, which takes longer than a small model does.
 
-vLLM gives the log-probability of the model as it is, at temperature 1, and no entropy.
+vLLM returns log-probabilities at temperature 1, and no entropy.
 """
 
 import importlib
@@ -21,17 +20,17 @@ from typing import Any, NamedTuple
 
 from maxk.pocket import resolve
 from maxk.records import Completion
-from maxk.sample.base import Request, Settings, prompt_ids, runs_of, seed_of, text_of
+from maxk.sample.base import Request, Sampling, prompt_ids, runs_of, seed_of, text_of
 from maxk.sample.models import adapter_of, unpack
 
 _ROWS = 2048  # sampled at a time
-_TOGETHER = 64  # samples of one request
-_UNDER_WAY = 4  # steps after which nothing is left of requests that have ended
-_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # of adapters, those that vLLM is built for
+_REQUEST = 64  # samples of one request
+_DRAIN = 4  # steps after which vLLM holds nothing of requests that have ended
+_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # ranks of adapters that vLLM is built for
 
 
 class _Part(NamedTuple):
-    """What is asked of vLLM at once."""
+    """One request to vLLM."""
 
     problem: str
     prompt: list[int]
@@ -43,9 +42,8 @@ class VllmSampler:
 
     model: a folder, a name on the hub, a LoRA adapter in a folder, or a GGUF file. batch: rows at a
     time. seeds: a random stream per sample, so that any completion can be repeated. logprobs: of
-    every completion. Each of them costs half of the speed or more (docs/sampling.md), so neither is
-    the default. engine: further arguments of vllm.LLM, such as
-    gpu_memory_utilization=0.5.
+    every completion. Both are off by default: each halves the speed or worse (docs/sampling.md).
+    engine: further arguments of vllm.LLM, such as gpu_memory_utilization=0.5.
     """
 
     def __init__(
@@ -58,7 +56,7 @@ class VllmSampler:
         **engine: Any,
     ) -> None:
         if importlib.util.find_spec("vllm") is None:
-            raise ImportError("the back end vllm needs: pip install 'maxk[vllm]'")
+            raise ImportError("backend='vllm' needs: pip install 'maxk[vllm]'")
         self.seeds, self.logprobs, self.batch = seeds, logprobs, batch or _ROWS
         model = resolve(model)
         adapter = adapter_of(model)
@@ -77,41 +75,41 @@ class VllmSampler:
         chosen = {
             "enable_prefix_caching": True,
             "max_num_seqs": self.batch,
-            # By itself vLLM makes graphs for up to 512 rows, and is slow with more.
+            # By default vLLM makes graphs for up to 512 rows, and is slow with more.
             "compilation_config": {"max_cudagraph_capture_size": self.batch},
             **engine,
         }
         if not seeds:
-            # vLLM begins every process with the same numbers: a run that goes on would draw what
-            # it has drawn before.
+            # vLLM starts every process with the same seed: a continued run would draw the same
+            # completions again.
             chosen = {"seed": secrets.randbits(31), **chosen}
         self.vllm: Any = importlib.import_module("vllm")
         self.llm = self.vllm.LLM(model=model, **chosen)
         self.tokenizer: Any = self.llm.get_tokenizer()
 
     def load(self, weights: Iterable[tuple[str, Any]]) -> None:
-        """Sample from other weights from now on: names and tensors, as transformers has them.
+        """Sample with these weights from now on: names and tensors as transformers has them.
 
-        They are copied into those that are there, whatever the dtype of either. What was read of
-        prompts with the old ones is forgotten. Not while something is being sampled.
+        They are copied into the engine's weights and cast to their dtype. Cached prompts are
+        dropped. Call it only between calls of `sample`.
         """
         pairs = list(weights)
         self.llm.apply_model(lambda model: model.load_weights(iter(pairs)))
-        for _ in range(_UNDER_WAY):
+        for _ in range(_DRAIN):
             if self.llm.reset_prefix_cache():
                 return
             self.llm.llm_engine.step()
-        raise RuntimeError("vLLM still holds prompts as the old weights read them")
+        raise RuntimeError("vLLM still caches prompts that the old weights have read")
 
-    def sample(self, requests: Iterable[Request], settings: Settings) -> Iterator[Completion]:
-        """Every sample of every request, each with the others of its request."""
+    def sample(self, requests: Iterable[Request], settings: Sampling) -> Iterator[Completion]:
+        """Every sample of every request; those of one request come together."""
         engine: Any = self.llm.llm_engine
         waiting = iter(self._parts(requests, settings))
         running: dict[str, _Part] = {}
         names = (f"maxk-{number}" for number in count())
         try:
             while True:
-                # Twice what runs at a time: the engine is never idle, and no list grows long.
+                # Twice the batch, so that the engine is never idle and its queue stays short.
                 while sum(len(part.samples) for part in running.values()) < 2 * self.batch:
                     part = next(waiting, None)
                     if part is None:
@@ -133,21 +131,21 @@ class VllmSampler:
             if running:  # stopped in the middle
                 engine.abort_request(list(running))
 
-    def _parts(self, requests: Iterable[Request], settings: Settings) -> list[_Part]:
+    def _parts(self, requests: Iterable[Request], settings: Sampling) -> list[_Part]:
         parts: list[_Part] = []
         longest = self.llm.llm_engine.model_config.max_model_len
         for request in requests:
             prompt = prompt_ids(self.tokenizer, request.prompt, settings.chat)
-            if len(prompt) >= longest:  # vLLM would say so in the middle of the run
+            if len(prompt) >= longest:  # vLLM would refuse it in the middle of the run
                 raise ValueError(
                     f"problem {request.problem!r} has a prompt of {len(prompt)} tokens; the model "
                     f"takes {longest} with the completion"
                 )
-            for samples in runs_of(request.samples, _TOGETHER):
+            for samples in runs_of(request.samples, _REQUEST):
                 parts.append(_Part(request.problem, prompt, samples))
         return parts
 
-    def _params(self, part: _Part, settings: Settings) -> Any:
+    def _params(self, part: _Part, settings: Sampling) -> Any:
         kinds: Any = importlib.import_module("vllm.sampling_params").RequestOutputKind
         seed = seed_of(settings.seed, part.problem, part.samples[0])
         return self.vllm.SamplingParams(

@@ -1,6 +1,6 @@
 """The tables of a sampling run.
 
-    config.toml   model, backend, base_url, n, shard; [data]; [settings] of `maxk.sample.Settings`
+    config.toml   model, backend, base_url, n, shard; [data]; [settings] of `maxk.sample.Sampling`
 
     problems      so that a run can be verified and reported without its data set
       id, statement, prompt (JSON), tests (JSON, docs/files.md), examples (JSON), entry_point,

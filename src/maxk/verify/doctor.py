@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from maxk.records import StdinTest
-from maxk.verify import sandbox
+from maxk.verify.isolation.landlock import landlock_error
+from maxk.verify.isolation.namespaces import closed_directories
+from maxk.verify.isolation.probe import probe
 from maxk.verify.judge import Verifier
 
 
@@ -43,7 +45,7 @@ def read(path: str) -> str | None:
 
 def examine() -> Report:
     """Try every layer, then judge a program."""
-    kernel = sandbox.probe()
+    kernel = probe()
     container = any(map(os.path.exists, ("/.dockerenv", "/run/.containerenv")))
     findings = (
         Finding(
@@ -56,7 +58,7 @@ def examine() -> Report:
             "Landlock",
             "opening files other than Python's library",
             kernel.landlock,
-            *(("", "") if kernel.landlock else landlock_missing(sandbox.landlock_error(), read)),
+            *(("", "") if kernel.landlock else landlock_missing(landlock_error(), read)),
         ),
         Finding(
             "seccomp",
@@ -79,7 +81,7 @@ def other_user(verifier: Verifier) -> Finding:
     (verdict,) = verifier.judge([(who, [StdinTest("", "65534 65534")])])
     stops = "being root; programs run as uid 65534"
     why = f"uid 65534 cannot read {sys.base_prefix}; programs run as uid 0 without capabilities"
-    command = f"chmod o+x {' '.join(sandbox.closed_directories())}"
+    command = f"chmod o+x {' '.join(closed_directories())}"
     missing = () if verdict.passed else (why, command)
     return Finding("another user", stops, verdict.passed, *missing)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from maxk.records import CallTest, Test, TestResult, Verdict
-from maxk.verify import sandbox
+from maxk.verify.isolation.probe import Kernel, probe
 from maxk.verify.jail import Limits, WorkerFailed
 from maxk.verify.requests import Memo
 from maxk.verify.worker import Worker
@@ -40,7 +40,7 @@ class Verifier:
         test a process of its own. tier: ask for less than this machine has. allow_unsafe: where the
         kernel has no tier, run programs under resource limits alone instead of raising an error.
         """
-        self.tier = choose_tier(sandbox.probe(), tier, allow_unsafe)
+        self.tier = choose_tier(probe(), tier, allow_unsafe)
         self.limits, self.isolate = limits, isolate
         count = default_workers() if workers is None else workers
         if count < 1:
@@ -197,7 +197,7 @@ def default_workers() -> int:
     return 2 * len(os.sched_getaffinity(0))
 
 
-def choose_tier(kernel: sandbox.Kernel, wanted: str | None, allow_unsafe: bool) -> str:
+def choose_tier(kernel: Kernel, wanted: str | None, allow_unsafe: bool) -> str:
     """The tier to run under: what is wanted, if the kernel has it, else the best there is."""
     if kernel.tier is None:
         if allow_unsafe:

@@ -26,7 +26,7 @@ class Program(Child):
         super().__init__(jail, tests)
         self.tests, self.memo = tests, memo
         self.tester: Child | None = None  # the process with the code of its assert tests
-        self.worn = False  # an earlier test closed what the next one needs
+        self.streams_closed = False  # by an earlier test, so that the next one has none
 
     def close(self) -> None:
         self.dismiss_tester()
@@ -57,7 +57,7 @@ class Program(Child):
         os.ftruncate(stdout, 0)
         write_all(stdin, test.input.encode("utf-8", "surrogatepass"))
         reply = self.exchange(b"S")
-        self.worn = reply == b"U"
+        self.streams_closed = reply == b"U"
         size = os.fstat(stdout).st_size
         if size >= self.limits.output_bytes:
             return TestResult(Status.OUTPUT_LIMIT, f"{size} bytes", self.seconds())

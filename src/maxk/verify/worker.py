@@ -33,7 +33,7 @@ class Worker(Jail):
                     results.append(not_run)
                     continue
                 result = running.run(test) if running is not None else None
-                if running is not None and running.worn:
+                if running is not None and running.streams_closed:
                     running.close()
                     running = result = None
                 if running is None:
@@ -44,7 +44,8 @@ class Worker(Jail):
                     running.limits = limits
                 results.append(result or running.run(test))
                 if results[-1].status in (Status.TIMEOUT, Status.MEMORY):
-                    limits = running.limits = hurried(self.limits)  # it may be so with any input
+                    # It may run out with any input.
+                    limits = running.limits = limits_after_timeout(self.limits)
                 # A program may leave by os._exit(0); that is its right, and no restart.
                 restarts += running.ended is not None and not running.left
                 if running.ended is not None or isolate == "test":
@@ -81,6 +82,6 @@ class Worker(Jail):
         return values
 
 
-def hurried(limits: Limits) -> Limits:
-    """For the other tests of a program that has run out of time or memory once."""
+def limits_after_timeout(limits: Limits) -> Limits:
+    """Less CPU time for the other tests of a program that ran out of time or memory once."""
     return replace(limits, cpu_seconds=min(limits.cpu_seconds, limits.after_timeout))

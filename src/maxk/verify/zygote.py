@@ -27,8 +27,8 @@ import types
 import typing
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import sandbox  # pyright: ignore[reportMissingImports]
 import wire  # pyright: ignore[reportMissingImports]
+from isolation import landlock, limits, namespaces, seccomp  # pyright: ignore
 from protocol import EXIT, KILL, MESSAGE, RUN  # pyright: ignore[reportMissingImports]
 
 del sys.path[0]
@@ -58,7 +58,7 @@ def main() -> None:
     importlib.import_module("random").seed(0)
     os.chdir("/")
     if tier == "A":
-        sandbox.enter_namespaces()
+        namespaces.enter_namespaces()
         init = os.fork()  # the first child is process 1 of the new namespace
         if init:
             control.close()
@@ -66,23 +66,23 @@ def main() -> None:
             return
         if os.geteuid() == 0:
             with contextlib.suppress(OSError):
-                sandbox.clear_the_way()
-    sandbox.become_nobody()
+                namespaces.clear_the_way()
+    namespaces.become_nobody()
     if tier == "A":  # after the change of user, which undoes it; B sees the end of the channel
-        sandbox.die_with_parent()
-    sandbox.drop_capabilities()
-    sandbox.not_dumpable()
+        limits.die_with_parent()
+    namespaces.drop_capabilities()
+    limits.not_dumpable()
     # What all children need alike is done once, here, and inherited.
     with open("/proc/self/statm") as file:
         own_memory = int(file.read().split()[0]) * resource.getpagesize()
     if tier in "AB":
         # Neither how programs are judged nor the problems that come with maxk, answers included.
         package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-        sandbox.restrict_files(sandbox.python_paths(), hidden=package)
-        sandbox.call_filter()
-    sandbox.limit(resource.RLIMIT_AS, own_memory + memory)
-    sandbox.limit(resource.RLIMIT_FSIZE, output)
-    sandbox.limit(resource.RLIMIT_NOFILE, 64)
+        landlock.restrict_files(landlock.python_paths(), hidden=package)
+        seccomp.call_filter()
+    limits.limit(resource.RLIMIT_AS, own_memory + memory)
+    limits.limit(resource.RLIMIT_FSIZE, output)
+    limits.limit(resource.RLIMIT_NOFILE, 64)
     rehearse()
     gc.collect()
     gc.freeze()
@@ -138,7 +138,7 @@ def serve_judge(control: socket.socket, locked: bool) -> None:
 def become_program(fds: list[int], cpu_seconds: int, locked: bool) -> None:
     """Close, limit, lock in; then serve the judge. Does not return."""
     try:
-        sandbox.die_with_parent()
+        limits.die_with_parent()
         channel, stdin, stdout = fds
         null = 1  # the zygote's stdout; none of its descriptors reaches 40
         for fd, place in (null, 2), (stdin, 0), (stdout, 1), (stdin, IN), (stdout, OUT):
@@ -146,9 +146,9 @@ def become_program(fds: list[int], cpu_seconds: int, locked: bool) -> None:
         os.dup2(channel, CHANNEL)
         os.closerange(3, CHANNEL)
         os.closerange(OUT + 1, 1 << 20)
-        sandbox.limit(resource.RLIMIT_CPU, cpu_seconds)
+        limits.limit(resource.RLIMIT_CPU, cpu_seconds)
         if locked:
-            sandbox.restrict_calls()
+            seccomp.restrict_calls()
         os.write(CHANNEL, frame(b"R"))  # ready; and so the judge learns the process's number
     except BaseException as error:
         os.write(CHANNEL, frame(b"!" + repr(error).encode()))

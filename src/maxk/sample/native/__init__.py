@@ -1,1 +1,1 @@
-"""maxk's own inference engine on transformers. Experimental."""
+"""Experimental: maxk's own inference engine on transformers, for CPUs and small models."""

@@ -1,4 +1,4 @@
-"""The samples that are being made, as arrays with a row each: no Python per row and token."""
+"""Experimental. The running samples as arrays, a row each, without Python per row and token."""
 
 from typing import Any, NamedTuple
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Ended(NamedTuple):
-    """A sample that is done."""
+    """A finished sample."""
 
     prompt: Any
     sample: int
@@ -26,7 +26,7 @@ class Rows:
         self.drawn = np.zeros(size, np.int64)  # tokens
         self.limits = np.zeros(size, np.int64)
         self.before = np.zeros(size, np.int64)  # tokens of the prompt
-        self.inside = np.zeros(size, np.int64)  # and how many of them are in the row's slot
+        self.inside = np.zeros(size, np.int64)  # tokens of the prompt that are in the row's slot
         self.logprobs = np.zeros(size)
         self.entropies = np.zeros(size)
 
@@ -61,7 +61,7 @@ class Rows:
         entropies: np.ndarray,
         ends: np.ndarray,
     ) -> list[int]:
-        """A token more for the rows from the first on; gives those that have ended."""
+        """Append a token to the rows from `first` on; returns those that have ended."""
         rows = np.arange(first, first + len(tokens))
         self.ids[rows, self.drawn[rows]] = tokens
         self.logprobs[rows] += logprobs
@@ -76,10 +76,10 @@ class Rows:
         return Ended(self.prompts[row], int(self.samples[row]), ids, logprob, entropy)
 
     def remove(self, done: list[int]) -> tuple[list[int], list[int]]:
-        """Take rows out; the last ones take their places: gives which, and where they go."""
-        kept, gone = len(self) - len(done), set(done)
-        targets = [row for row in done if row < kept]
-        sources = [row for row in range(kept, len(self)) if row not in gone]
+        """Remove rows; the last rows move into their places. Returns which move, and where to."""
+        left, gone = len(self) - len(done), set(done)
+        targets = [row for row in done if row < left]
+        sources = [row for row in range(left, len(self)) if row not in gone]
         if targets:
             for array in (self.samples, self.uniforms, self.ids, self.drawn, self.limits):
                 array[targets] = array[sources]
@@ -87,5 +87,5 @@ class Rows:
                 array[targets] = array[sources]
             for source, target in zip(sources, targets, strict=True):
                 self.prompts[target] = self.prompts[source]
-        del self.prompts[kept:]
+        del self.prompts[left:]
         return sources, targets

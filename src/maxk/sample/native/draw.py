@@ -1,8 +1,8 @@
-"""One token per row from its logits: by one uniform number each, so that it can be repeated.
+"""Experimental. Draw one token per row from its logits, with one uniform number each.
 
-The inverse of the distribution function needs a single random number a token, where Gumbel noise or
-`torch.multinomial` need one for every word of the vocabulary and spend more time on them than on
-the rest.
+So a draw can be repeated. Inverting the distribution function needs one random number a token;
+Gumbel noise and `torch.multinomial` need one for every entry of the vocabulary, and spend more time
+on them than on the rest.
 """
 
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from torch import Tensor
 
 _BLOCK, _WIDE = 128, 1024
 
-# Of blocks of so many logits over the temperature: the greatest, the sum of the exponentials
-# relative to it, and the sum of those times the logits; [rows, blocks] each.
+# (logits, width, temperature) -> three [rows, blocks]. For each block of `width` logits over the
+# temperature: the maximum, the sum of the exponentials relative to it, and their sum times logits.
 Sums = Callable[[Tensor, int, float], tuple[Tensor, Tensor, Tensor]]
 
 
 class Drawn(NamedTuple):
-    """The tokens, their log-probabilities and the entropies, of the model as it is."""
+    """The tokens, their log-probabilities and the entropies, at temperature 1 without top-p."""
 
     tokens: Tensor
     logprobs: Tensor
@@ -31,12 +31,12 @@ def draw(
     uniforms_B: Tensor,
     temperature: float = 1.0,
     top_p: float = 1.0,
-    looking: bool = True,
+    dynamic: bool = True,
 ) -> Drawn:
     """A token for every row.
 
     uniforms_B: float64, at least 0 and below 1. Log-probabilities and entropies are those at
-    temperature 1 without top-p. looking: at the numbers, to save work; a graph cannot.
+    temperature 1 without top-p. dynamic: read values on the host to save work; a graph cannot.
     """
     logits_BV = logits_BV.float()
     probs_BV = model_BV = logits_BV.softmax(-1)
@@ -46,21 +46,21 @@ def draw(
         if temperature != 1:
             probs_BV = (logits_BV / temperature).softmax(-1)
         if top_p < 1:
-            probs_BV = nucleus(probs_BV, top_p, 256 if looking else logits_BV.shape[-1])
+            probs_BV = nucleus(probs_BV, top_p, 256 if dynamic else logits_BV.shape[-1])
         tokens_B = invert(probs_BV, uniforms_B)
     logprobs_B = model_BV.gather(-1, tokens_B[:, None])[:, 0].log()
     # The logarithm of the sum of exponentials, from any one token.
     norms_B = logits_BV.gather(-1, tokens_B[:, None])[:, 0] - logprobs_B
     # A logit may be -inf, and 0 times that is no number.
-    finite_BV = logits_BV if looking else logits_BV.clamp(min=torch.finfo(torch.float32).min)
+    finite_BV = logits_BV if dynamic else logits_BV.clamp(min=torch.finfo(torch.float32).min)
     entropies_B = norms_B - torch.linalg.vecdot(model_BV, finite_BV)
-    if looking and bool(entropies_B.isnan().any()):
+    if dynamic and bool(entropies_B.isnan().any()):
         entropies_B = torch.special.entr(model_BV).sum(-1)
     return Drawn(tokens_B, logprobs_B, entropies_B)
 
 
 def draw_by_blocks(logits_BV: Tensor, uniforms_B: Tensor, temperature: float, sums: Sums) -> Drawn:
-    """The same, without top-p and at a temperature above 0, from sums that are made in one pass."""
+    """The same as `draw`, from sums made in one pass; without top-p, at a temperature above 0."""
     tops_BN, totals_BN, dots_BN = sums(logits_BV, _WIDE, 1.0)
     top_B1 = tops_BN.max(-1, keepdim=True).values
     shrink_BN = (tops_BN - top_B1).exp()
@@ -83,7 +83,7 @@ def draw_by_blocks(logits_BV: Tensor, uniforms_B: Tensor, temperature: float, su
 def nucleus(probs_BV: Tensor, top_p: float, first: int = 256) -> Tensor:
     """The likeliest tokens that together reach `top_p`, the others 0; rows do not add up to 1.
 
-    first: so many are looked at first.
+    first: how many tokens are sorted at first.
     """
     vocabulary = probs_BV.shape[-1]
     k = min(first, vocabulary)
@@ -93,15 +93,15 @@ def nucleus(probs_BV: Tensor, top_p: float, first: int = 256) -> Tensor:
         if k == vocabulary or bool((mass_BK[:, -1] >= top_p).all()):
             break
         k = min(8 * k, vocabulary)
-    kept_BK = top_BK * (mass_BK - top_BK < top_p)
-    return torch.zeros_like(probs_BV).scatter_(-1, index_BK, kept_BK)
+    chosen_BK = top_BK * (mass_BK - top_BK < top_p)
+    return torch.zeros_like(probs_BV).scatter_(-1, index_BK, chosen_BK)
 
 
 def invert(weights_BV: Tensor, uniforms_B: Tensor) -> Tensor:
     """The first token at which the running share of the weights exceeds the uniform number.
 
-    First the block, then the token in it: adding up thousands of small numbers in float32 one by
-    one would lose what is small, and in float64 would cost time.
+    First the block, then the token in it: adding thousands of numbers one by one loses the small
+    ones in float32, and takes long in float64.
     """
     rows, vocabulary = weights_BV.shape
     blocks = -(-vocabulary // _BLOCK)
@@ -115,7 +115,7 @@ def invert(weights_BV: Tensor, uniforms_B: Tensor) -> Tensor:
 
 
 def _find(weights_BW: Tensor, uniforms_B: Tensor) -> tuple[Tensor, Tensor]:
-    """Which of the weights each number falls on, and how far into it, from 0 to below 1."""
+    """The weight that each number falls on, and how far into it, from 0 to below 1."""
     sums_BW = weights_BW.double().cumsum(-1)
     # Below 1 by more than rounding, or the last weight would be found where it is 0.
     targets_B1 = uniforms_B[:, None].clamp(max=1 - 2**-40) * sums_BW[:, -1:]

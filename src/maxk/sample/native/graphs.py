@@ -1,9 +1,9 @@
-"""Steps of a model, recorded once per shape and repeated: CUDA graphs.
+"""Experimental. CUDA graphs: steps of a model, recorded once per shape and replayed.
 
 A small model on a GPU spends its time in Python, which starts its kernels one by one. A recorded
-step, the draw of the tokens with it, is started as a whole. Its shapes and the memory it works on
-are fixed, so it is made for a few numbers of rows, those in use and some that are not, and for a
-few numbers of places. With Triton's kernels the number of places does not matter.
+step, with the draw of the tokens, starts as a whole. Its shapes and its memory are fixed, so steps
+are recorded for a few numbers of rows, some of them unused, and for a few numbers of places. With
+Triton's kernels the number of places does not matter.
 """
 
 import importlib
@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maxk.sample.base import Settings
+from maxk.sample.base import Sampling
 from maxk.sample.native.draw import draw, draw_by_blocks
 from maxk.sample.native.slots import Slots, next_logits
 
-_FEWER = 2  # each number of rows that is recorded is so many times the next
-_FEWEST = 64  # below which a step takes no less time, and recording it would
-_PLACES = 256  # between the numbers of places
+_FACTOR = 2  # between the recorded numbers of rows
+_FEWEST = 64  # rows; a smaller step takes as long, and recording it costs time
+_PLACES = 256  # between the recorded numbers of places
 
 Record = Callable[[Callable[[], Tensor]], Callable[[], Tensor]]
 
@@ -28,14 +28,15 @@ Record = Callable[[Callable[[], Tensor]], Callable[[], Tensor]]
 class Steps:
     """One more token for every row of the slots, which hold whole prompts and do not grow.
 
-    record: gives what repeats a call on the same memory. kernels: `maxk.sample.native.kernels`.
+    record: turns a call into one that repeats it on the same memory. kernels: the module
+    `maxk.sample.native.kernels`, or None.
     """
 
     def __init__(
         self,
         model: Any,
         slots: Slots,
-        settings: Settings,
+        settings: Sampling,
         record: Record | None = None,
         kernels: Any = None,
     ) -> None:
@@ -64,7 +65,7 @@ class Steps:
         return repeat()[:, :count]
 
     def _first(self, last: Tensor, uniforms: Tensor, used: int) -> Tensor:
-        """A step of a shape that is not known yet."""
+        """A step of a shape that is not recorded yet."""
         device = self.model.device
         last_3R, uniforms_R = last.to(device), uniforms.to(device)
 
@@ -75,16 +76,18 @@ class Steps:
             if self.kernels is not None and temperature > 0 and top_p == 1:
                 drawn = draw_by_blocks(logits_RV, uniforms_R, temperature, self.kernels.sums)
             else:
-                drawn = draw(logits_RV, uniforms_R, temperature, top_p, looking=False)
+                drawn = draw(logits_RV, uniforms_R, temperature, top_p, dynamic=False)
             return torch.stack([each.double() for each in drawn])
 
-        found = step()  # not recorded: what a library makes at its first call is no part of it
+        found = (
+            step()
+        )  # before recording, so that one-time work of libraries stays out of the graph
         self.known[last.shape[1], used] = last_3R, uniforms_R, self.record(step)
         return found
 
 
 def kernels_there() -> Any:
-    """Those of Triton, which CUDA builds of torch bring with them; None without."""
+    """The Triton kernels; None without Triton, which comes with CUDA builds of torch."""
     try:
         return importlib.import_module("maxk.sample.native.kernels")
     except ImportError:
@@ -92,15 +95,15 @@ def kernels_there() -> Any:
 
 
 def rows_for(count: int, most: int) -> int:
-    """The number of rows that is recorded for so many."""
+    """The recorded number of rows that serves `count` rows."""
     rows = most
-    while rows // _FEWER >= max(count, _FEWEST):
-        rows //= _FEWER
+    while rows // _FACTOR >= max(count, _FEWEST):
+        rows //= _FACTOR
     return rows
 
 
 class _Recorder:
-    """Records on a stream of its own; all graphs share their memory, since one runs at a time."""
+    """Records on its own stream; all graphs use one memory pool, since one runs at a time."""
 
     def __init__(self) -> None:
         self.stream = torch.cuda.Stream()
@@ -109,7 +112,7 @@ class _Recorder:
     def __call__(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]:
         graph = torch.cuda.CUDAGraph()
         self.stream.wait_stream(torch.cuda.current_stream())
-        # Not torch.cuda.graph, which gives back all memory that a trainer is about to use again.
+        # Not torch.cuda.graph: it frees cached memory that a trainer is about to use again.
         with torch.cuda.stream(self.stream):
             graph.capture_begin(self.pool, capture_error_mode="thread_local")
             try:

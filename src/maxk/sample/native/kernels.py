@@ -1,8 +1,8 @@
-"""What takes most of a recorded step on a GPU, as Triton kernels.
+"""Experimental. Triton kernels for the slowest parts of a recorded step: attention and the draw.
 
-Attention by products of matrices reads every slot to the end of the longest row and writes all
-scores; to draw a token reads and writes the whole vocabulary a dozen times. Here a row is read as
-far as it goes, and the vocabulary once.
+Attention by matrix products reads every slot to the end of the longest row and writes all scores;
+drawing a token reads and writes the whole vocabulary a dozen times. These kernels read a row only
+to its end, and the vocabulary once.
 """
 
 import torch
@@ -105,7 +105,7 @@ def _attend(
 
 
 def sums(logits_BV: Tensor, width: int, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
-    """What `maxk.sample.native.draw.draw_by_blocks` needs to know of the logits, in one pass."""
+    """The sums over blocks of logits for `maxk.sample.native.draw.draw_by_blocks`, in one pass."""
     rows, vocabulary = logits_BV.shape
     logits_BV = logits_BV if logits_BV.stride(-1) == 1 else logits_BV.contiguous()
     blocks = triton.cdiv(vocabulary, width)

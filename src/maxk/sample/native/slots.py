@@ -1,9 +1,9 @@
-"""Keys and values of the rows that are being sampled, and the attention over them.
+"""Experimental. The key-value cache of the running rows, and the attention over it.
 
-transformers' own cache copies all of itself for every token, and its attention copies keys and
-values once more for every group of heads that shares them. Here a row is a slot of tensors that are
-made once, and the heads of a group are taken as several queries on the same keys. Where many rows
-have the same prompt it stays in one place: all of them look at it in one product of matrices.
+transformers' own cache copies itself for every token, and its attention copies keys and values once
+more for every group of heads that uses them. Here a row is a slot of tensors that are allocated
+once, and the heads of a group are several queries on the same keys. A prompt of many rows is stored
+once: all of them attend to it in one matrix product.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ Prompts = list[tuple[Tensor, Tensor, slice | Tensor]]  # those of one layer, and
 
 
 class Slots(Cache):
-    """A row per slot; rows differ in length, and some have their prompt elsewhere."""
+    """A row per slot; rows differ in length, and some have their prompt in a common copy."""
 
     def __init__(self, slots: int, places: int | None = None) -> None:
         """places: of every slot, once and for all; default, they grow."""

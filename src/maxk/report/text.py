@@ -1,4 +1,4 @@
-"""The report without a browser: for a terminal, and as a section of a model card."""
+"""The report as text: for a terminal, and as a section of a model card."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maxk.evaluate import Point
-from maxk.report.findings import Findings, signed
+from maxk.report.findings import Findings
 from maxk.report.gather import RunData, printable
-from maxk.report.look import Figure
+from maxk.report.sentences import signed
 from maxk.report.steps import series
+from maxk.report.theme import Figure
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,9 +45,9 @@ def show(found: Findings, console: "Console") -> None:
         for name in found.evaluations:
             table.add_column(Text(f"max@k {name}"), justify="right")
         for each in found.effects:
-            table.add_column(Text(f"{each.after} minus {each.before}"), justify="right")
+            table.add_column(Text(f"{each.other} minus {each.base}"), justify="right")
         curves = [run.max for run in found.evaluations.values()]
-        for k in _shared_ks(found):
+        for k in _common_ks(found):
             cells = [_with_interval(curve.at(k)) for curve in curves]
             changes = [next(c for c in each.changes if c.k == k) for each in found.effects]
             gaps = [f"{signed(c.value)} ({signed(c.low)} to {signed(c.high)})" for c in changes]
@@ -63,7 +64,7 @@ def show(found: Findings, console: "Console") -> None:
 
 
 def _training_lines(run: RunData) -> list[str]:
-    """Sparklines of the metrics that tell a run's story."""
+    """Sparklines of the main metrics of a training run."""
     lines = []
     keys = [
         key
@@ -79,10 +80,10 @@ def _training_lines(run: RunData) -> list[str]:
 
 
 def card(found: Findings, figures: Sequence[Figure] = ()) -> str:
-    """Markdown for a model card: the answer, the numbers, how they were made."""
+    """Markdown for a model card: the main result, the numbers, how they were made."""
     lines = ["## Best-of-N", "", *(_markdown(sentence) for sentence in found.headline)]
     if found.evaluations:
-        ks = _shared_ks(found)
+        ks = _common_ks(found)
         for metric in ("max", "pass"):
             lines += ["", f"| {metric}@k | " + " | ".join(f"k = {k}" for k in ks) + " |"]
             lines += ["|:--" + "|--:" * len(ks) + "|"]
@@ -105,11 +106,11 @@ def _settings(runs: Sequence[RunData]) -> str:
         f"{counts[0]} samples each" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} samples"
     )
     paired = "" if len(counts) == 1 else ", with as many samples of each run"
-    hints = run.config.get("hints")  # compared runs have the same
-    hinted = f" with {len(hints)} hints in turn" if hints else ""
+    variants = run.config.get("prompt_variants")  # compared runs have the same
+    turns = f" with {len(variants)} prompt variants in turn" if variants else ""
     return (
         f"{len(run.samples)} problems of {_markdown(data['name'])}{split}, {samples} "
-        f"at temperature {settings['temperature']}, top-p {settings['top_p']}{hinted}, up to "
+        f"at temperature {settings['temperature']}, top-p {settings['top_p']}{turns}, up to "
         f"{settings['max_tokens']} tokens; programs judged by unit tests in a sandbox. Estimates "
         "are unbiased in the number of samples; intervals are 95 % bootstraps over problems, "
         f"differences paired by problem{paired}. Made with maxk ([arXiv 2510.23393]"
@@ -117,7 +118,7 @@ def _settings(runs: Sequence[RunData]) -> str:
     )
 
 
-def _shared_ks(found: Findings) -> list[int]:
+def _common_ks(found: Findings) -> list[int]:
     sets = [{point.k for point in run.max.points} for run in found.evaluations.values()]
     return sorted(set.intersection(*sets))
 

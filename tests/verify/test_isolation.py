@@ -1,6 +1,6 @@
 """The kernel's layers, each shown by the refusal of the operation itself.
 
-Every attempt runs twice in a fresh interpreter: once inside the sandbox, where it must fail, and
+Every attempt runs twice in a fresh interpreter: once isolated, where it must fail, and
 once outside, where it must get past the point of refusal. So a pass is not luck.
 """
 
@@ -12,12 +12,13 @@ import sys
 
 import pytest
 
-from maxk.verify import sandbox
+from maxk.verify import isolation
+from maxk.verify.isolation.probe import Kernel, probe
 
 RUN = """
 import ctypes, errno, json, os, resource, socket, sys, threading, time
 sys.path.insert(0, {folder!r})
-import sandbox
+from isolation import landlock, limits, namespaces, seccomp
 libc = ctypes.CDLL(None, use_errno=True)
 
 def syscall(number, *arguments):
@@ -39,8 +40,8 @@ except OSError as error:
 """
 
 ENTER = """
-sandbox.restrict_files(sandbox.python_paths())
-sandbox.restrict_calls()
+landlock.restrict_files(landlock.python_paths())
+seccomp.restrict_calls()
 """
 
 
@@ -51,7 +52,7 @@ def indent(code: str) -> str:
 def outcome(body: str, inside: bool, enter: str = ENTER) -> int | None:
     """0 if the attempt succeeded, its errno if it failed; None if the process was killed."""
     code = RUN.format(
-        folder=os.path.dirname(sandbox.__file__),
+        folder=os.path.dirname(isolation.__path__[0]),
         body=indent(body),
         inside=inside,
         enter=indent(enter),
@@ -175,7 +176,7 @@ def test_abort_reaches_the_process_itself():
 
 
 def test_a_limit_cannot_be_raised_again():
-    lower = "sandbox.limit(resource.RLIMIT_NOFILE, 32)" + ENTER
+    lower = "limits.limit(resource.RLIMIT_NOFILE, 32)" + ENTER
     body = """
 try:
     resource.setrlimit(resource.RLIMIT_NOFILE, (32, 64))
@@ -186,9 +187,9 @@ except ValueError:
 
 
 def test_namespaces_hide_the_network_and_the_other_processes():
-    if not sandbox.probe().namespaces:
+    if not probe().namespaces:
         pytest.skip("this machine has no user namespaces: tier B")
-    enter = "sandbox.enter_namespaces()"
+    enter = "namespaces.enter_namespaces()"
     interfaces = "import socket as s; raise OSError(len(s.if_nameindex()), '')"
     assert outcome(interfaces, inside=True, enter=enter) == 1  # the loopback device alone
     first_child = """
@@ -210,16 +211,16 @@ def own_filters() -> int:
 
 def test_the_probe_leaves_this_process_as_free_as_it_was():
     filters = own_filters()
-    before = sandbox.probe()
-    assert sandbox.probe() == before
+    before = probe()
+    assert probe() == before
     assert own_filters() == filters
 
 
 def test_tiers_follow_from_what_works():
-    assert sandbox.Kernel(True, True, True).tier == "A"
-    assert sandbox.Kernel(False, True, True).tier == "B"
-    assert sandbox.Kernel(True, False, True).tier is None
-    assert sandbox.Kernel(True, True, False).tier is None
+    assert Kernel(True, True, True).tier == "A"
+    assert Kernel(False, True, True).tier == "B"
+    assert Kernel(True, False, True).tier is None
+    assert Kernel(True, True, False).tier is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has another user to become")
@@ -227,7 +228,7 @@ def test_root_becomes_nobody_where_nobody_can_read_the_library_and_stays_where_n
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     (closed / "library").mkdir()
-    become = "sys.path[:] = [{!r}]; sandbox.become_nobody()"
+    become = "sys.path[:] = [{!r}]; namespaces.become_nobody()"
     uids = "raise OSError(1 + sum(os.getresuid()) // 3, '')"
     for library, expected in (("/usr/lib", 65534), (str(closed / "library"), 0)):
         got = outcome(uids, inside=True, enter=become.format(library))
@@ -235,7 +236,7 @@ def test_root_becomes_nobody_where_nobody_can_read_the_library_and_stays_where_n
 
 
 def test_uid_0_without_capabilities_cannot_get_them_back():
-    enter = "sandbox.drop_capabilities()"
+    enter = "namespaces.drop_capabilities()"
     body = """
 with open("/proc/self/status") as file:
     held = [int(line.split()[1], 16) for line in file if line[:6] in ("CapEff", "CapPrm", "CapInh")]
@@ -251,8 +252,8 @@ def test_a_folder_inside_the_library_can_be_hidden(tmp_path):
     (tmp_path / "outside").write_text("x")
     (tmp_path / "library" / "link").symlink_to(tmp_path / "outside")
     library = str(tmp_path / "library")
-    readable = f"[*sandbox.python_paths(), {library!r}]"
-    enter = f"sandbox.restrict_files({readable}, hidden={library + '/secret'!r})"
+    readable = f"[*landlock.python_paths(), {library!r}]"
+    enter = f"landlock.restrict_files({readable}, hidden={library + '/secret'!r})"
     for name, expected in {
         "open": 0,
         "other": 0,

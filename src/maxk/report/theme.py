@@ -1,8 +1,8 @@
-"""What a figure of the report is, and what all of them share.
+"""The theme of all figures of the report: colours, dashes, markers, legends.
 
 A figure is one panel, so that a page can put several side by side or below each other. Colours are
 those of Okabe and Ito, which the colour-blind can tell apart; lines also differ in dash and marker,
-for print. The page recolours them in dark mode by their values (`page.css`).
+for print. In dark mode the page replaces the colours (`page.css`).
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Figure:
-    """One panel: how to draw it, and what is drawn as numbers."""
+    """One panel: how to draw it, and its data as numbers."""
 
     name: str  # of its files
     title: str
@@ -39,7 +39,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Style:
-    """How one run is drawn, in every figure alike."""
+    """How one run is drawn, the same in every figure."""
 
     label: str
     colour: str

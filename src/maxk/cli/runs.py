@@ -1,0 +1,57 @@
+"""`maxk runs`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+
+@dataclass(frozen=True)
+class Show:
+    """Show how many completions and verdicts a sampling run has."""
+
+    folder: Annotated[Path, tyro.conf.Positional]
+    """of `maxk sample`"""
+
+    def run(self) -> int:
+        from maxk.cli.console import console
+        from maxk.store.run import Run
+
+        run = Run.open(self.folder)
+        total = run.config["n"] * run.read("problems", ["id"]).num_rows
+        for table in ("completions", "verdicts"):
+            rows = run.read(table, ["sample"]).num_rows if run.parts(table) else 0
+            console.print(f"{rows} of {total} {table}")
+        return 0
+
+
+@dataclass(frozen=True)
+class Join:
+    """Join the shards of a sampling run into one run."""
+
+    out: Annotated[Path, tyro.conf.Positional]
+    """a new folder"""
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """folders of all the shards"""
+
+    def run(self) -> int:
+        from maxk.cli.console import console
+        from maxk.sample import join
+
+        run = join(self.runs, self.out)
+        console.print(f"{len(self.runs)} shards in {run.folder}", soft_wrap=True, markup=False)
+        return 0
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Folders of sampling runs: show progress, join shards."""
+
+    action: (
+        Annotated[Show, tyro.conf.subcommand("show")]
+        | Annotated[Join, tyro.conf.subcommand("join")]
+    )
+
+    def run(self) -> int:
+        return self.action.run()
