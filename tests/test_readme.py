@@ -1,4 +1,4 @@
-"""The README's code runs, and shows what its comments say."""
+"""The README's code runs and gives what its comments say; the page stays one page."""
 
 import ast
 import re
@@ -9,26 +9,48 @@ import pytest
 import maxk
 
 ROOT = Path(__file__).parent.parent
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 @pytest.mark.parametrize("code", BLOCKS)
 def test_python_blocks_run_and_results_in_comments_are_true(code):
     names: dict = {}
     exec(code, names)
-    for line in code.splitlines():
-        call, _, shown = line.partition("  # ")
-        if call.startswith("maxk."):
-            got = eval(call, names)
-            assert flat(got) == pytest.approx(flat(ast.literal_eval(shown)), abs=1e-3)
+    for expression, shown in results(code):
+        assert flat(eval(expression, names)) == pytest.approx(flat(shown), abs=1e-3)
+
+
+def results(code: str) -> list[tuple[str, object]]:
+    """The lines that are an expression with a literal as their comment: `f(x)  # 0.5`."""
+    found = []
+    for statement in ast.parse(code).body:
+        line = code.splitlines()[statement.lineno - 1]
+        expression, _, comment = line.partition("  # ")
+        if isinstance(statement, ast.Expr) and comment:
+            found.append((expression, ast.literal_eval(comment)))
+    return found
 
 
 def flat(x) -> list[float]:
     return [y for part in x for y in flat(part)] if isinstance(x, list) else [x]
 
 
-def test_the_readme_has_its_four_blocks():
-    assert len(BLOCKS) == 4
+def test_the_readme_shows_metrics_a_loop_and_the_verifier():
+    assert len(BLOCKS) == 3
+    assert [len(results(code)) for code in BLOCKS] == [2, 0, 1]
+
+
+def test_the_loop_of_the_readme_raises_the_log_probability_of_the_better_samples():
+    names: dict = {}
+    loop = next(code for code in BLOCKS if "advantages(" in code)
+    exec(loop, names)
+    names["loss"].backward()
+    uphill = -names["logps"].grad
+    rewards = names["rewards"]
+    best, worst = rewards.argmax(-1, keepdim=True), rewards.argmin(-1, keepdim=True)
+    assert (uphill.gather(-1, best) > 0).all()
+    assert (uphill.gather(-1, worst) < 0).all()
 
 
 def test_every_method_is_in_the_readme_and_in_the_paper_map():
@@ -38,13 +60,21 @@ def test_every_method_is_in_the_readme_and_in_the_paper_map():
         assert name in papers
 
 
-def test_the_tree_has_every_file_of_the_package_and_no_other():
-    text = (ROOT / "README.md").read_text()
-    tree = text[text.index("src/maxk/\n") : text.index("examples/\n")]
-    named = set(re.findall(r"^ +([\w.]+\.(?:py|jsonl|json)) ", tree, re.MULTILINE))
+def test_the_readme_stays_one_page():
+    assert len(README.splitlines()) <= 120
+    assert len(README.split()) <= 900
+    assert len((ROOT / "CONTRIBUTING.md").read_text().split()) <= 500
+    assert len((ROOT / "docs" / "architecture.md").read_text().split()) <= 800
+
+
+def test_contributing_names_every_room_of_the_package_and_no_other():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    table = text[text.index("## The rooms") : text.index("## Where")]
+    named = set(re.findall(r"^\| `([\w/.]+)`", table, re.MULTILINE))
+    package = ROOT / "src" / "maxk"
     there = {
-        path.name
-        for path in (ROOT / "src" / "maxk").rglob("*")
-        if path.suffix in (".py", ".jsonl", ".json") and path.name != "__init__.py"
+        f"{path.name}/" if path.is_dir() else path.name
+        for path in package.iterdir()
+        if not path.name.startswith("_") and path.name != "py.typed"
     }
-    assert named - {"__init__.py"} == there
+    assert named == there
