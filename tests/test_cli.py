@@ -2,21 +2,18 @@
 
 import json
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from maxk.cli import main
 from maxk.cli.data import Data
 from maxk.data import DATASETS
-
-MAXK = Path(sys.executable).with_name("maxk")
+from tests import command
 
 
 def maxk(*arguments, code: int = 0) -> str:
-    run = subprocess.run([MAXK, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    run = command.maxk(*arguments)
     assert run.returncode == code, run.stdout + run.stderr
     assert "Traceback" not in run.stderr
     return run.stdout + run.stderr

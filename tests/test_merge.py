@@ -1,7 +1,5 @@
 """`maxk keep` and `maxk mix`: models on the way back to their start, and means of several."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,9 +10,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from maxk.cli.merge import Keep, Mix
 from maxk.merge import folder_of, keep_start, mix
 from maxk.store.run import Run
+from tests.command import maxk
 from tests.tiny import tiny_model
 
-MAXK = Path(sys.executable).with_name("maxk")
 TOKENS = torch.tensor([[5, 9, 3, 7]])
 
 
@@ -126,8 +124,7 @@ def test_a_model_of_the_hub_is_taken_from_its_cache(tmp_path, monkeypatch):
 
 def test_the_command_tries_several_shares_of_a_run(tmp_path):
     run = a_run(tmp_path / "run")
-    words = [MAXK, "keep", run, "0.3", "0.125"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    done = maxk("keep", run, "0.3", "0.125")
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
     assert f"{run}/kept-30: 0.3 of {tmp_path}/start" in said
@@ -162,8 +159,7 @@ def test_runs_that_it_cannot_be_for_are_told_apart(tmp_path):
 
 def test_the_command_makes_the_mean_of_runs_and_models(tmp_path):
     run, model = a_run(tmp_path / "run"), saved(tmp_path / "other", 2)
-    words = [MAXK, "mix", run, model, "--out", tmp_path / "mean"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    done = maxk("mix", run, model, "--out", tmp_path / "mean")
     assert done.returncode == 0, done.stderr
     assert f"{tmp_path}/mean: 0.5 of {run}, 0.5 of {model}" in " ".join(done.stdout.split())
     Mix((run, model), tmp_path / "more", (0.9, 0.1)).run()
