@@ -1,4 +1,4 @@
-"""The command `maxk` in this process: starting Python for what it prints takes longer than the rest.
+"""The command `maxk` in this process: starting Python takes longer than the rest.
 
 Where starting matters (signals, what is imported, the installed script) a test starts it for real.
 """

@@ -52,7 +52,7 @@ def allowed(baseline: str, k: int, n: int) -> bool:
     return k >= 2 if baseline == "loo-1" else baseline == "none" or k < n
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(groups())
 def test_weights_are_the_enumerated_sums_for_every_k(group):
     """Of every order with every baseline: a group is drawn and enumerated once for all of them."""

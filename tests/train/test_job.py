@@ -29,7 +29,7 @@ from maxk.train.memory import advice, halved
 from maxk.verify import Verifier
 from tests.data.published import mbpp, write_jsonl
 from tests.tiny import tiny_model
-from tests.train.test_two_processes import free_port
+from tests.train.torchrun import free_port
 
 pytestmark = pytest.mark.filterwarnings("default")  # of TRL and its libraries, not ours
 
