@@ -152,10 +152,6 @@ def test_it_scores_what_it_earns_and_the_next_program_scores_one(verifier, name)
     assert honest.fraction == 1.0, honest
 
 
-def test_there_are_at_least_sixty():
-    assert len(PROGRAMS) >= 60
-
-
 CALLS: dict[str, tuple[str, CallTest]] = {
     "__eq__ that always agrees": (
         "class Yes:\n    def __eq__(self, other): return True\ndef f(): return Yes()", CallTest("f", (), 1)),
