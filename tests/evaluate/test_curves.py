@@ -104,18 +104,18 @@ def lopsided() -> np.ndarray:
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
 def test_intervals_are_the_bca_intervals_of_scipy(confidence):
-    """Both draw at random: 3 % of a standard error is the noise of 20,000 resamples, and without
-    bias correction or acceleration an end is four times as far off. Fixed seeds."""
+    """Both draw at random, which moves the upper end, far out in its tail, by a twelfth of a
+    standard error; percentiles without the corrections are a fifth and more below. Fixed seeds."""
     values = lopsided()
     error = values.std(ddof=1) / len(values) ** 0.5
-    ends = mean_interval(values[:, None], confidence, resamples=20_000, seed=1)
+    ends = np.ravel(mean_interval(values[:, None], confidence, resamples=20_000, seed=1))
     known = bootstrap(
         (values,), np.mean, confidence_level=confidence, n_resamples=20_000, rng=2
     ).confidence_interval
-    found = np.ravel(ends)
-    assert found == pytest.approx([known.low, known.high], abs=0.06 * error)
-    plain = np.quantile(resampled_means(values[:, None], 20_000, 1), [0.5 - confidence / 2, 0.5])
-    assert found[0] - plain[0] > 0.12 * error  # what percentiles alone would give
+    tails = [0.5 - confidence / 2, 0.5 + confidence / 2]
+    plain = np.quantile(resampled_means(values[:, None], 20_000, seed=1), tails)
+    assert (np.abs(ends - [known.low, known.high]) < [0.06 * error, 0.12 * error]).all()
+    assert (ends - plain > [0.15 * error, 0.3 * error]).all()
 
 
 def test_an_interval_of_symmetric_values_is_as_wide_as_theory_says():
