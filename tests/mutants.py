@@ -72,9 +72,9 @@ def changes(node: Any) -> Iterator[Callable[[Any], None] | None]:
         value = node.value
         new = not value if isinstance(value, bool) else value + 1 if value < 3 else value * 2
         yield lambda n: setattr(n, "value", new)
-    if isinstance(node, ast.Call) and len(node.args) > 1 and ast.unparse(node.func) != "isinstance":
-        if ast.Starred not in map(type, node.args[:2]):
-            yield lambda n: n.args.__setitem__(slice(0, 2), n.args[1::-1])
+    swappable = isinstance(node, ast.Call) and ast.unparse(node.func) != "isinstance"
+    if swappable and len(node.args) > 1 and ast.Starred not in map(type, node.args[:2]):
+        yield lambda n: n.args.__setitem__(slice(0, 2), n.args[1::-1])
     if isinstance(node, ast.AugAssign | ast.Raise | ast.Assert | ast.Continue) or (
         isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
     ):
@@ -193,9 +193,8 @@ def main() -> int:
             print("SURVIVED" if lives else "killed  ", each, flush=True)
             survived += [each] if lives else []
     score = 100 * (1 - len(survived) / max(len(made), 1))
-    took, skipped = time.monotonic() - began, len(all_of_them) - len(made)
-    print(f"killed {len(made) - len(survived)} of {len(made)}: {score:.0f} %, in {took:.0f} s;")
-    print(f"{skipped} more are equivalent")
+    print(f"killed {len(made) - len(survived)} of {len(made)}: {score:.0f} %;", end=" ")
+    print(f"{len(all_of_them) - len(made)} more are equivalent; {time.monotonic() - began:.0f} s")
     return int(score < 95)
 
 
