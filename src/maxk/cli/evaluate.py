@@ -128,8 +128,6 @@ class Compare:
     """write the tables here instead"""
 
     def run(self) -> int:
-        if not self.runs:
-            raise ValueError("no runs are given; name two folders of `maxk sample`")
         groups = self.by_data()
         lines: list[str] = []
         if len(groups) == 1:
