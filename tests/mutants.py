@@ -187,11 +187,10 @@ def main() -> int:
     made = [m for m in all_of_them if (m.file.name, m.text, m.change) not in excused]
     survived = []
     with ThreadPoolExecutor(2) as pool:
-        for each, lives in zip(
-            made, pool.map(lambda m: survives(m, given.limit), made), strict=True
-        ):
-            print("SURVIVED" if lives else "killed  ", each, flush=True)
-            survived += [each] if lives else []
+        found = pool.map(lambda each: noticed(each, given.limit), made)
+        for each, test in zip(made, found, strict=True):
+            print("killed  " if test else "SURVIVED", each, f"    {test}", flush=True)
+            survived += [] if test else [each]
     score = 100 * (1 - len(survived) / max(len(made), 1))
     print(f"killed {len(made) - len(survived)} of {len(made)}: {score:.0f} %;", end=" ")
     print(f"{len(all_of_them) - len(made)} more are equivalent; {time.monotonic() - began:.0f} s")
