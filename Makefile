@@ -6,7 +6,8 @@ INSTALLED := .venv/.installed
 AXE := .axe/axe.min.js
 QUICK := -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20
 
-.PHONY: help setup browser check test test-old-trl test-verl slow demo demo-full bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-report figures pocket clean
+CHECKS := check-lint check-format check-types check-layers
+.PHONY: help setup browser check $(CHECKS) test test-experiments mutants test-old-trl test-verl slow demo demo-full bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-report figures pocket clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -31,15 +32,29 @@ $(AXE):
 	@npm pack --silent --fetch-retries=0 --pack-destination .axe axe-core@4.10.3 >/dev/null
 	@tar -xzf .axe/axe-core-4.10.3.tgz -C .axe --strip-components=1 package/axe.min.js
 
-check: setup ## lint, format, types and layers
-	$(RUN) -m ruff check .
-	$(RUN) -m ruff format --check .
-	$(RUN) -m pyright
-	.venv/bin/lint-imports
+check: setup ## lint, format, types and layers, side by side, with the seconds of each
+	@$(MAKE) --no-print-directory --output-sync -j $(words $(CHECKS)) $(CHECKS)
+	@cat $(CHECKS:%=.checks/%) | sort -rn
+
+check-lint: TOOL := $(RUN) -m ruff check .
+check-format: TOOL := $(RUN) -m ruff format --check .
+check-types: TOOL := $(RUN) -m pyright
+check-layers: TOOL := .venv/bin/lint-imports
+$(CHECKS):
+	@mkdir -p .checks; began=$$(date +%s%N); $(TOOL) || exit 1; \
+		printf '%5d.%d s  %s\n' $$(( ($$(date +%s%N) - began) / 10**8 / 10 )) \
+		$$(( ($$(date +%s%N) - began) / 10**8 % 10 )) '$(TOOL)' >.checks/$@
 
 WORKERS ?= 2
 test: check browser ## check, then the whole test suite but the slow ones, WORKERS files at a time
-	OMP_NUM_THREADS=1 $(RUN) -m pytest -m "not slow" -n $(WORKERS) --dist loadfile
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -m "not slow" -n $(WORKERS) --dist loadfile \
+		--no-loadscope-reorder --durations=10 --ignore=tests/experiments
+
+test-experiments: setup ## the tests of experiments/: when they or what they import change
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -m "not slow" -n $(WORKERS) --dist loadfile tests/experiments
+
+mutants: setup ## put random small faults into the code and count those that the tests notice (15 minutes)
+	$(RUN) tests/mutants.py $(MUTANTS)
 
 test-old-trl: .venv-old-trl ## the trainer's tests with the oldest TRL that is supported
 	OMP_NUM_THREADS=1 .venv-old-trl/bin/python -m pytest -p no:cacheprovider -m "not slow" tests/train
@@ -114,4 +129,4 @@ pocket: setup ## train the small model from scratch and put it into the package 
 	cp $(MODEL:%=out/pocket/%) src/maxk/pocket/weights/
 
 clean: ## remove everything that was made
-	rm -rf .venv .venv-bench .venv-old-trl .venv-verl .axe out .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-bench .venv-old-trl .venv-verl .axe out .checks .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -7,6 +7,7 @@ absolute values of its terms, which is what a relative error is measured against
 import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import combinations
 from typing import NamedTuple
 
@@ -55,7 +56,11 @@ def per_sample(
 
 def plain(r, ratios, k, order) -> list[Sum]:
     """sum over I that contain i of factor(I) max_I r: eq. 10, or its first order."""
+    return _plain(tuple(r), tuple(ratios), k, order)
 
+
+@cache  # three baselines begin with it
+def _plain(r, ratios, k, order) -> list[Sum]:
     def terms(i, s):
         if i in s:
             yield from (f * max(r[j] for j in s) for f in factors(order, ratios, s))

@@ -3,9 +3,7 @@
 import importlib
 import json
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,12 +11,11 @@ import maxk as maxk_package
 from maxk.cli import COMMANDS, main
 from maxk.cli.data import Data
 from maxk.data import DATASETS
-
-MAXK = Path(sys.executable).with_name("maxk")
+from tests import command
 
 
 def maxk(*arguments, code: int = 0) -> str:
-    run = subprocess.run([MAXK, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    run = command.maxk(*arguments)
     assert run.returncode == code, run.stdout + run.stderr
     assert "Traceback" not in run.stderr
     return run.stdout + run.stderr

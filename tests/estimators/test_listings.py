@@ -30,23 +30,21 @@ def test_listing_2_is_equation_8_for_sorted_rewards(k):
 @pytest.mark.parametrize("k", range(1, 7))
 def test_listing_3_with_its_diagonal_mended_is_appendix_e(k):
     r = torch.tensor(REWARDS, dtype=torch.float64)
-    torch.testing.assert_close(matrix_form.first_order(r, RATIOS - 1, k), enumerated(k, "first"))
+    mended = matrix_form.first_order(r, RATIOS - 1, k)
+    torch.testing.assert_close(mended, enumerated(k, "first"))
+    torch.testing.assert_close(weights(r, k, RATIOS.log(), order="first"), mended)
 
 
 @pytest.mark.parametrize("k", range(1, 7))
 def test_listing_3_as_printed_is_not_appendix_e(k):
     """C(i-1, k-1) r_j lands on w_i for every j instead of j = i alone: even at ratio 1."""
     r = torch.tensor(REWARDS, dtype=torch.float64)
-    for deltas, order in [(RATIOS - 1, "first"), (torch.zeros_like(r), "on-policy")]:
+    for deltas in (RATIOS - 1, torch.zeros_like(r)):
         printed = matrix_form.first_order(r, deltas, k, as_printed=True)
         top = matrix_form.share(6, k, 1)
-        error = printed - enumerated(k, order)
+        error = printed - weights(r, k, deltas.log1p(), order="first")
         torch.testing.assert_close(error, top * (r.sum() - r))
         assert error.abs().max() > 0.3
-
-
-def test_the_product_that_ends_listing_3_mixes_prompts():
-    assert (torch.ones(3, 6) @ torch.ones(3, 6, 6)).shape == (3, 3, 6)
 
 
 def test_the_listings_need_sorted_rewards_and_maxk_does_not():
@@ -67,5 +65,8 @@ def test_the_leave_one_out_recursion_of_appendix_a_is_not_the_sum_that_defines_i
         for i in range(2, n + 1)
     )
     mended = sum(k * comb(i - 2, k - 1) * REWARDS[i - 1] for i in range(2, n + 1)) / comb(n - 1, k)
+    r = torch.tensor(REWARDS, dtype=torch.float64)
+    baseline = n * (weights(r, k) - weights(r, k, baseline="loo"))[0].item()  # of maxk, as b_1
     assert mended == pytest.approx(defined, rel=1e-12)
+    assert baseline == pytest.approx(defined, rel=1e-12)
     assert abs(printed - defined) > 0.01 * defined

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 from maxk import max_at_k, pass_at_k
 from maxk.evaluate.read import read_run
 from maxk.store.run import Run, RunError
+from tests.command import maxk
 
 
 def run_of(
@@ -67,11 +66,6 @@ def rewards(seed: int, lift: float = 0.0) -> np.ndarray:
     random = np.random.default_rng(seed)
     rate_P = random.beta(0.6, 2.0, size=60) * (1 - lift) + lift
     return (random.random((60, 16, 4)) < rate_P[:, None, None] ** 0.5).mean(-1)
-
-
-def maxk(*given: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "maxk", *map(str, given)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 def test_evaluate_prints_both_curves_and_writes_them_down(tmp_path):

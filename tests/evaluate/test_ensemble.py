@@ -44,7 +44,7 @@ def test_it_has_no_bias_and_is_not_below_the_mean_of_the_runs():
     """Rewards that the models give with known chances: 1 with p, else 0."""
     chances = np.array([0.02, 0.1, 0.4])
     rng = np.random.default_rng(1)
-    n, problems, ks = 8, 40_000, [1, 2, 3, 8, 16]
+    n, problems, ks = 8, 15_000, [1, 2, 3, 8, 16]
     runs = [(rng.random((problems, n)) < p).astype(float) for p in chances]
     found = ensemble(runs, ks, "pass").mean(axis=0)
     expected = []
@@ -55,9 +55,9 @@ def test_it_has_no_bias_and_is_not_below_the_mean_of_the_runs():
             for more in combinations(range(3), over)
         ]
         expected.append(1 - np.mean(fails))
-    np.testing.assert_allclose(found, expected, atol=0.006)  # 3 standard errors and more
+    np.testing.assert_allclose(found, expected, atol=0.01)  # 3 standard errors and more
     alone = [float(np.mean(1 - (1 - chances) ** k)) for k in ks]
-    assert found[0] == pytest.approx(alone[0], abs=0.006)
+    assert found[0] == pytest.approx(alone[0], abs=0.01)
     assert all(shared > mean + 0.02 for shared, mean in zip(found[1:], alone[1:], strict=True))
 
 

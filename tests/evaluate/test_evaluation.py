@@ -144,11 +144,11 @@ def test_samples_that_runs_share_are_compared_as_a_run_of_their_own():
 
 
 def test_what_two_runs_of_one_model_share_is_not_said_to_differ():
-    """200 benchmarks of 120 problems, n = k = 16: alarms at 5 % stay below 5 % + 4 sigma (1.5 %).
+    """100 benchmarks of 120 problems, n = k = 16: alarms at 5 % stay below 5 % + 4 sigma (2.2 %).
     With all samples of both it is an alarm nearly every time at k = n. Fixed seed."""
     rng = np.random.default_rng(1)
     alarms = wrong = 0
-    for _ in range(200):
+    for _ in range(100):
         chance = rng.beta(0.5, 2.0, 120)
         one, two = (
             {f"p{i}": row for i, row in enumerate((rng.random((120, 16)) < chance[:, None]) * 1.0)}
@@ -164,8 +164,8 @@ def test_what_two_runs_of_one_model_share_is_not_said_to_differ():
         alarms += got.pairs[0].difference.p < 0.05
         rows = [list(each.values()) for each in (one, two)]
         wrong += wilcoxon(ensemble(rows, [16])[:, 0], scores(rows[0], [16])[:, 0]) < 0.05
-    assert alarms < 200 * (0.05 + 4 * 0.015)
-    assert wrong > 160
+    assert alarms < 100 * (0.05 + 4 * 0.022)
+    assert wrong > 80
 
 
 def test_runs_on_different_problems_are_refused_with_the_difference():

@@ -57,6 +57,8 @@ def test_a_shift_of_all_rewards_changes_nothing(row, k):
     k = min(k, len(row))
     there = sampling_variance(np.array([row]) + 1000.0, [k])
     assert there == pytest.approx(sampling_variance(np.array([row]), [k]), abs=1e-9)
+    far = sampling_variance(np.array([row]) + 2.0**40, [k])  # whose squares have no such digits
+    assert far == pytest.approx(sampling_variance(np.array([row]), [k]), abs=1e-9)
 
 
 def test_equal_rewards_and_single_samples_have_no_variance():

@@ -104,10 +104,6 @@ def test_the_program_is_found(shape):
     assert program_of(completion) == program
 
 
-def test_there_are_more_than_thirty_shapes():
-    assert len(SHAPES) > 30
-
-
 def test_the_block_that_defines_the_entry_point_is_preferred_to_a_longer_one():
     tests = "```python\nimport unittest\n" + "assert double(2) == 4\n" * 20 + "```"
     completion = f"```python\n{FUNCTION}\n```\n{tests}"

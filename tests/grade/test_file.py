@@ -15,6 +15,7 @@ import pytest
 
 from maxk.grade.file import grade_file, verdicts_path
 from maxk.verify import Limits, Verifier
+from tests.command import maxk
 
 TESTS = [{"input": str(i), "output": str(2 * i)} for i in range(4)]
 DOUBLE = "Sure:\n```python\nprint(int(input()) * 2)\n```\n"
@@ -62,7 +63,7 @@ def test_tests_and_preamble_by_problem(tmp_path):
     rows = [{"program": "print(sqrt(int(input())))", "problem": "root"}]
     file = jsonl(tmp_path / "a.jsonl", rows)
     given = ["--data", "jsonl", "--split", "all", "--source", problems]
-    run = subprocess.run([MAXK, "verify", file, *given], capture_output=True, text=True)
+    run = maxk("verify", file, *given)
     assert run.returncode == 0, run.stderr
     assert fractions(verdicts_path(file)) == [1.0]
     assert lines(verdicts_path(file))[1]["problem"] == "root"
@@ -131,7 +132,7 @@ def test_a_bad_row_is_named(verifier, tmp_path, text, message):
 
 def test_the_command_shows_a_summary_and_names_the_file(tmp_path):
     file = jsonl(tmp_path / "a.jsonl", [{"completion": t, "tests": TESTS} for t in (DOUBLE, HALF)])
-    run = subprocess.run([MAXK, "verify", file], capture_output=True, text=True)
+    run = maxk("verify", file)
     assert run.returncode == 0, run.stderr
     said = " ".join(run.stdout.split())
     assert "completions 2, of which 2 judged now" in said
@@ -142,7 +143,7 @@ def test_the_command_shows_a_summary_and_names_the_file(tmp_path):
 
 
 def test_the_command_fails_with_one_line_and_no_traceback(tmp_path):
-    run = subprocess.run([MAXK, "verify", tmp_path / "no.jsonl"], capture_output=True, text=True)
+    run = maxk("verify", tmp_path / "no.jsonl")
     assert run.returncode == 1
     assert run.stderr.startswith("maxk: ")
     assert "Traceback" not in run.stderr
@@ -181,7 +182,7 @@ def test_ctrl_c_stops_at_once_leaves_no_process_and_the_same_command_goes_on(tmp
     assert len(lines_of(out)) == 61
     rows[30] = {**quick, "tests": TESTS}  # the program that never ends would take a minute
     jsonl(file, rows)
-    again = subprocess.run([MAXK, "verify", file, *limits], capture_output=True, text=True)
+    again = maxk("verify", file, *limits)
     assert "completions 61, of which 1 judged now" in " ".join(again.stdout.split())
     assert fractions(out) == [1.0] * 61
 

@@ -7,10 +7,8 @@ wide is shown by breaking the code.
 """
 
 import json
-import os
 import statistics
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,12 +20,22 @@ from maxk.config import read_config
 from maxk.store.run import Run
 from maxk.train import weighing
 from maxk.train.job import train
+from tests.command import maxk
 
 CONFIG = Path(__file__).parents[2] / "configs" / "pocket.toml"
 KNOWN = json.loads(Path(__file__).with_name("known.json").read_text())
 TOLERANCE = {"loss": 0.1, "grad_norm": 0.05, "reward": 0.02, "max_at/4": 0.02}  # of the largest
 
 pytestmark = pytest.mark.filterwarnings("default")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    """As when the figures were made."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def given(out: Path, method: str, steps: int) -> list[str]:
@@ -54,13 +62,7 @@ def differences(out: Path, method: str) -> list[str]:
 
 @pytest.mark.parametrize("method", KNOWN)
 def test_the_command_does_what_it_did(method, tmp_path):
-    command = [sys.executable, "-m", "maxk", "train", str(CONFIG)]
-    done = subprocess.run(
-        [*command, *given(tmp_path / "run", method, len(KNOWN[method]))],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
+    done = maxk("train", CONFIG, *given(tmp_path / "run", method, len(KNOWN[method])))
     assert done.returncode == 0, done.stderr[-2000:]
     assert differences(tmp_path / "run", method) == []
 
@@ -82,17 +84,11 @@ def other_groups(method: str, rewards_PN: Tensor, k: int) -> Tensor:
     return ADVANTAGES(method, rewards_PN.T.reshape(rewards_PN.shape), k)
 
 
-@pytest.mark.parametrize("broken", [None, wrong_sign, no_baseline, other_groups])
+@pytest.mark.parametrize("broken", [wrong_sign, no_baseline, other_groups])
 def test_a_broken_trainer_is_noticed(broken, tmp_path, monkeypatch):
-    if broken is not None:
-        monkeypatch.setattr(weighing, "advantages", broken)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        train(read_config(CONFIG, given(tmp_path / "run", "bon-mean", 1)), print)
-    finally:
-        torch.set_num_threads(threads)
-    assert bool(differences(tmp_path / "run", "bon-mean")) == (broken is not None)
+    monkeypatch.setattr(weighing, "advantages", broken)
+    train(read_config(CONFIG, given(tmp_path / "run", "bon-mean", 1)), print)
+    assert differences(tmp_path / "run", "bon-mean") != []
 
 
 @pytest.mark.slow
@@ -101,11 +97,12 @@ def test_forty_steps_raise_max_at_8_by_five_standard_errors(tmp_path):
     learning = ["--run.out", str(tmp_path / "train"), "--trl.max_steps", "40"]
     learning += ["--trl.per_device_train_batch_size", "256", "--trl.num_iterations", "1"]
     learning += ["--trl.learning_rate", "3e-4", "--trl.disable_tqdm", "true"]
-    maxk("train", str(CONFIG), *learning)
+    assert maxk("train", CONFIG, *learning).returncode == 0
     means = {}
     for name, model in {"before": "pocket", "after": str(tmp_path / "train" / "model")}.items():
         asked = ["--model", model, "--data", "pocket", "--split", "test", "-n", "16"]
-        maxk("sample", *asked, "--max-tokens", "110", "--out", str(tmp_path / name))
+        asked += ["--max-tokens", "110", "--out", str(tmp_path / name)]
+        assert maxk("sample", *asked).returncode == 0
         table = Run.open(tmp_path / name).read("verdicts", ["problem", "reward"])
         rewards: dict[str, list[float]] = {}
         for row in table.to_pylist():
@@ -115,7 +112,3 @@ def test_forty_steps_raise_max_at_8_by_five_standard_errors(tmp_path):
     gains = [means["after"][problem] - before for problem, before in means["before"].items()]
     error = statistics.stdev(gains) / len(gains) ** 0.5
     assert statistics.mean(gains) > 5 * error
-
-
-def maxk(*given: str) -> None:
-    subprocess.run([sys.executable, "-m", "maxk", *given], check=True)

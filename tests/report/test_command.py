@@ -13,6 +13,7 @@ import pytest
 from maxk.report import Findings, gather
 from maxk.report.sections import about_run
 from maxk.report.text import card
+from tests import command
 from tests.report.runs import sampled, trained
 
 BEFORE = {f"p{i}": [4, 0, 0, 0] for i in range(8)}
@@ -20,8 +21,7 @@ AFTER = {f"p{i}": [4, 4, 4, 0] for i in range(8)}
 
 
 def maxk(*given: str | Path, code: int = 0) -> str:
-    command = [sys.executable, "-m", "maxk", "report", *map(str, given)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = command.maxk("report", *given)
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout + done.stderr
@@ -125,10 +125,10 @@ def test_watching_what_is_no_run_is_a_mistake(tmp_path):
 def test_watch_serves_and_ends_quietly(tmp_path):
     folder = trained(tmp_path / "t", finished=False)
     # A suite that runs in the background ignores Ctrl-C, and so would what it starts.
-    command = ["env", "--default-signal=INT", sys.executable, "-u", "-m", "maxk", "report"]
-    command += [str(folder), "--watch", "--port", "0"]
+    words = ["env", "--default-signal=INT", sys.executable, "-u", "-m", "maxk", "report"]
+    words += [str(folder), "--watch", "--port", "0"]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
         assert process.stdout is not None
         address = process.stdout.readline().split()[0]

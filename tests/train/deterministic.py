@@ -4,10 +4,9 @@ The completion of row g of batch b is the same on any number of processes, so on
 two processes have to make the same updates.
 """
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -39,17 +38,13 @@ class Deterministic(test_trainer.Watched):
         return input_ids
 
 
-if __name__ == "__main__":
-    folder = Path(sys.argv[1])
-    test_trainer.Watched = Deterministic
-    trainer = test_trainer.train(folder, **json.loads(sys.argv[2]))
-    rank = trainer.accelerator.process_index
-    kept = {"batches": trainer.batches, "states": trainer.states}
-    last = {
-        k: v.clone()
-        for k, v in trainer.accelerator.unwrap_model(trainer.model).state_dict().items()
+def scenario(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    with mock.patch.object(test_trainer, "Watched", Deterministic):
+        trainer = test_trainer.train(folder, **settings)
+    last = trainer.accelerator.unwrap_model(trainer.model).state_dict()
+    return {
+        "batches": trainer.batches,
+        "states": trainer.states,
+        "processes": trainer.accelerator.num_processes,
+        "last": {name: value.clone() for name, value in last.items()},
     }
-    torch.save(
-        {**kept, "processes": trainer.accelerator.num_processes, "last": last},
-        folder / f"rank{rank}.pt",
-    )

@@ -1,16 +1,14 @@
 """`accelerate launch` with two processes (gloo): the same updates as one process makes."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from tests.train.test_two_processes import ROOT, free_port
+from tests.train import deterministic
+from tests.train.torchrun import ROOT
+
+pytestmark = pytest.mark.filterwarnings("default")  # of TRL and its libraries, not ours
 
 SPLIT = "off-policy, a group over both ranks"
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -23,33 +21,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def launched(folder: Path, processes: int, settings: dict[str, Any]) -> list[dict[str, Any]]:
-    """What every process saw. --multi_gpu is accelerate's word for several processes."""
-    folder.mkdir()
-    launch = ["-m", "accelerate.commands.launch", "--num_machines=1", "--mixed_precision=no"]
-    launch += ["--dynamo_backend=no", f"--num_processes={processes}"]
-    launch += ["--multi_gpu", f"--main_process_port={free_port()}"] if processes > 1 else ["--cpu"]
-    device = settings["per_device_train_batch_size"] // processes
-    given = json.dumps(settings | {"per_device_train_batch_size": device, "max_steps": 6})
-    done = subprocess.run(
-        [sys.executable, *launch, "-m", "tests.train.deterministic", str(folder), given],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
-    files = [folder / f"rank{rank}.pt" for rank in range(processes)]
-    return [torch.load(file, weights_only=True) for file in files]
-
-
-@pytest.mark.parametrize(
-    "name", [SPLIT, pytest.param("on-policy", marks=pytest.mark.slow)], ids=["split", "on-policy"]
-)
-def test_two_processes_make_the_updates_of_one(tmp_path, name):
-    [one] = launched(tmp_path / "one", 1, SETTINGS[name])
-    two = launched(tmp_path / "two", 2, SETTINGS[name])
+@pytest.mark.parametrize("name", SETTINGS, ids=["split", "on-policy"])
+def test_two_processes_make_the_updates_of_one(two_processes, tmp_path, name):
+    given = SETTINGS[name] | {"max_steps": 6}
+    half = given["per_device_train_batch_size"] // 2
+    one = deterministic.scenario(tmp_path / "one", given)
+    split = given | {"per_device_train_batch_size": half}
+    two = two_processes.run(deterministic.__name__, tmp_path / "two", split)
     assert [rank["processes"] for rank in (one, *two)] == [1, 2, 2]
     moved = 0.0
     for number, whole in enumerate(one["batches"]):

@@ -5,9 +5,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
-import time
 import weakref
 from pathlib import Path
 from typing import Any
@@ -26,9 +23,10 @@ from maxk.train import MaxKConfig, MaxKTrainer, job
 from maxk.train.job import train
 from maxk.train.memory import advice, halved
 from maxk.verify import Verifier
+from tests.command import maxk
 from tests.data.published import mbpp, write_jsonl
 from tests.tiny import tiny_model
-from tests.train.test_two_processes import free_port
+from tests.train import job_in_two
 
 pytestmark = pytest.mark.filterwarnings("default")  # of TRL and its libraries, not ours
 
@@ -265,60 +263,48 @@ def test_a_finished_run_is_not_made_again_and_another_one_does_not_go_into_its_f
         train(config(world, unbroken, "--method.k", "3"), print)
 
 
-def wait_for_a_step(out: Path) -> None:
-    deadline = time.monotonic() + 120
-    while not (out / "metrics.jsonl").exists() or not curve(out, "step"):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+def test_sigterm_saves_and_the_same_command_goes_on(world, unbroken, tmp_path, monkeypatch):
+    """As on a machine that is taken back, in the middle of the updates on a batch."""
+    out, update = tmp_path / "preempted", MaxKTrainer.training_step
 
+    def taken_back(self: MaxKTrainer, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if self.state.global_step == 4:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return update(self, *args, **kwargs)
 
-def test_sigterm_saves_and_the_same_command_goes_on(world, tmp_path):
-    """As on a machine that is taken back. 60 steps, so that it is not over before the signal."""
-    whole, out = tmp_path / "whole", tmp_path / "preempted"
-    train(config(world, whole, "--trl.max_steps=60"), print)
-    command = [sys.executable, "-m", "maxk", "train", str(world / "run.toml"), f"--run.out={out}"]
-    command += ["--trl.max_steps", "60"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    wait_for_a_step(out)
-    process.send_signal(signal.SIGTERM)
-    said, _ = process.communicate(timeout=60)
-    assert process.returncode == 143, said
-    steps = len(curve(out, "step"))
-    assert f"stopped after step {steps}; the same command goes on" in said
-    assert (out / "checkpoints" / f"checkpoint-{steps}").exists()
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "finished at step 60" in done.stdout
-    assert curve(out, *KEPT) == curve(whole, *KEPT)
+    with monkeypatch.context() as patch:
+        patch.setattr(MaxKTrainer, "training_step", taken_back)
+        stopped = maxk("train", world / "run.toml", f"--run.out={out}")
+    assert stopped.returncode == 143, stopped.stderr
+    assert "stopped after step 5; the same command goes on" in stopped.stdout
+    assert len(curve(out, "step")) == 5
+    assert (out / "checkpoints" / "checkpoint-5").exists()
+    done = maxk("train", world / "run.toml", f"--run.out={out}")
+    assert done.returncode == 0, done.stderr
+    assert f"finished at step {STEPS}" in done.stdout
+    assert curve(out, *KEPT) == curve(unbroken, *KEPT)
 
 
 @pytest.mark.skipif(
     transformers.__version__.startswith("4."),
     reason="transformers 4 cannot load the state of an optimiser in several CPU processes",
 )
-def test_two_processes_write_one_folder_and_go_on_together(world, tmp_path):
+def test_two_processes_write_one_folder_and_go_on_together(world, two_processes, tmp_path):
     """SIGTERM reaches one of them only; both stop after the same step."""
-    out = tmp_path / "two"
-    launch = ["-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}"]
-    settings = ["--trl.max_steps=60", "--trl.per_device_train_batch_size=8"]
-    job = ["-m", "maxk", "train", str(world / "run.toml"), f"--run.out={out}", *settings]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen([sys.executable, *launch, *job], env=environment)
-    wait_for_a_step(out)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    os.kill(int(children[1]), signal.SIGTERM)
-    assert process.wait(timeout=120) != 0
-    steps = len(curve(out, "step"))
-    assert 0 < steps < 60
-    folder = out / "checkpoints" / f"checkpoint-{steps}"
+    out, scenario = tmp_path / "two", job_in_two.__name__
+    settings = [f"--run.out={out}", "--trl.per_device_train_batch_size=8"]
+    asked = {"overrides": settings, "sigterm_in": 5}
+    stopped = two_processes.run(scenario, world, asked)
+    assert stopped == [{"step": 5, "finished": False}] * 2
+    folder = out / "checkpoints" / "checkpoint-5"
     assert {path.name for path in folder.glob("maxk-*")} == {"maxk-0.pt", "maxk-1.pt"}
     with pytest.raises(RunError, match="was written by 2 processes; go on with as many"):
         train(config(world, out, *settings), print)
-    done = subprocess.run([sys.executable, *launch, *job], env=environment, timeout=120)
-    assert done.returncode == 0
-    assert [step for (step,) in curve(out, "step")] == list(range(1, 61))
+    done = two_processes.run(scenario, world, asked | {"sigterm_in": None})
+    assert done == [{"step": STEPS, "finished": True}] * 2
+    assert [step for (step,) in curve(out, "step")] == list(range(1, STEPS + 1))
     rows = Run.open(out).read("rollouts").to_pylist()
-    assert len(rows) == 20 * 16
+    assert len(rows) == STEPS // 3 * 16
     assert all(len(row["weights"]) == 3 for row in rows)
     assert {(row["group"], row["sample"]) for row in rows} == {
         (group, sample) for group in range(2) for sample in range(8)

@@ -88,14 +88,17 @@ def test_a_reference_that_is_lost_is_said_to_be(tmp_path, start, after, changes)
         gone_on(tmp_path, start, after, **changes)
 
 
+FOLLOWED = "0.01, to a model that follows the policy; for max@k - b KL it is b / 8"
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
         ({"beta": 0.0}, ""),
         ({"method": "grpo"}, "0.01, to the policy that sampled"),
         ({"method": "bon-mean", "sync_ref_model": False}, "0.01, to the base model"),
-        ({"ref_model_sync_steps": 6}, "0.01, to a model that follows the policy; for max@k - b KL"),
-        ({"ref_model_mixup_alpha": 0.5}, "0.01, to a model that follows the policy; for"),
+        ({"ref_model_sync_steps": 6}, FOLLOWED),
+        ({"ref_model_mixup_alpha": 0.5}, FOLLOWED),
         ({}, "0.01, to the policy that sampled; for max@k - b KL it is b / 8"),
         ({"method": "bon-loo"}, "0.01, to the policy that sampled; for max@k - b KL it is b / 4"),
     ],
@@ -104,8 +107,7 @@ def test_it_is_said_to_whom_the_term_is(tmp_path, changes, said):
     args = config(tmp_path, **{**FOLLOWING, "method": "off-policy", **changes})
     shown = str(arithmetic(args, prompts=16))
     line = next((line for line in shown.splitlines() if "KL term" in line), "")
-    assert line.removeprefix("  KL term").strip().startswith(said)
-    assert bool(line) == bool(said)
+    assert line.removeprefix("  KL term").strip() == said
 
 
 @pytest.mark.parametrize("k", [2, 3])

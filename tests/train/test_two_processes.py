@@ -1,11 +1,5 @@
 """Two real processes (gloo): groups split over ranks get the weights of whole groups."""
 
-import json
-import os
-import socket
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +7,6 @@ import torch
 
 from tests.train.test_trainer import bounded, logps
 
-ROOT = Path(__file__).parents[2]
 SPLITS: dict[str, dict[str, Any]] = {
     "a group over both ranks": {"per_device_train_batch_size": 2, "num_iterations": 3},
     "whole groups on each rank": {"per_device_train_batch_size": 4, "num_iterations": 3},
@@ -27,36 +20,12 @@ SPLITS: dict[str, dict[str, Any]] = {
 }
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+SCENARIO = "tests.train.two_processes"
 
 
-def run(folder: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
-    script = str(Path(__file__).with_name("two_processes.py"))
-    launch = ["-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}"]
-    done = subprocess.run(
-        [sys.executable, *launch, script, str(folder), json.dumps(settings)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
-    return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(2)]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("a group over both ranks", marks=pytest.mark.slow),  # test_accelerate has one
-        "and over micro-batches",
-        pytest.param("whole groups on each rank", marks=pytest.mark.slow),  # as on one
-    ],
-)
-def test_weights_are_those_of_whole_groups(tmp_path, name):
-    ranks = run(tmp_path, {"method": "off-policy-exact", **SPLITS[name]})
+@pytest.mark.parametrize("name", SPLITS)
+def test_weights_are_those_of_whole_groups(two_processes, tmp_path, name):
+    ranks = two_processes.run(SCENARIO, tmp_path, {"method": "off-policy-exact", **SPLITS[name]})
     states = ranks[0]["states"]
     for step, state in ranks[1]["states"].items():
         for key, value in state.items():
@@ -83,9 +52,11 @@ def test_weights_are_those_of_whole_groups(tmp_path, name):
     assert split == (name == "a group over both ranks")
 
 
-def test_what_says_nothing_on_one_process_does_not_keep_the_other_waiting(tmp_path):
-    given = {"per_device_train_batch_size": 8, "num_iterations": 2, "max_steps": 4}
-    ranks = run(tmp_path, {"method": "off-policy-exact", "skip_zero_variance": True, **given})
+def test_what_says_nothing_on_one_process_does_not_keep_the_other_waiting(two_processes, tmp_path):
+    given: dict[str, Any] = {"per_device_train_batch_size": 8, "num_iterations": 2, "max_steps": 4}
+    ranks = two_processes.run(
+        SCENARIO, tmp_path, {"method": "off-policy-exact", "skip_zero_variance": True, **given}
+    )
     first, last = (ranks[0]["states"][step] for step in (0, 3))
     assert any((first[key] != last[key]).any() for key in first)
     for key, value in last.items():

@@ -1,12 +1,8 @@
-"""Run by test_two_processes.py under torch.distributed: train, and write down what was seen."""
+"""Run by test_two_processes.py in each of two processes: train, and keep what was seen."""
 
-import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from tests.train.test_trainer import digits, train
 
@@ -16,11 +12,7 @@ def equal_on_the_first(completions, **_: Any) -> list[float]:
     return [0.5] * len(completions) if os.environ["RANK"] == "0" else digits(completions)
 
 
-if __name__ == "__main__":
-    folder = Path(sys.argv[1])
-    settings = json.loads(sys.argv[2])
+def scenario(folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
     reward = equal_on_the_first if settings.get("skip_zero_variance") else digits
     trainer = train(folder, reward, **settings)
-    rank = trainer.accelerator.process_index
-    kept = {"seen": trainer.seen, "batches": trainer.batches, "states": trainer.states}
-    torch.save(kept, folder / f"rank{rank}.pt")
+    return {"seen": trainer.seen, "batches": trainer.batches, "states": trainer.states}
