@@ -1,8 +1,8 @@
 """Random small faults in the code, one at a time, to see whether the tests notice: make mutants.
 
-The same seed makes the same faults of the same code. Each is put into a copy of src that PYTHONPATH
-names, and the tests of its room run until one fails. Faults that change nothing anybody could see
-are in mutants_equivalent.json, as [file, line, change, reason], and are not made.
+The same seed makes the same faults. Each is put into a copy of src that PYTHONPATH names, and the
+tests of its room run until one fails. Faults that change nothing anybody could see are not made:
+mutants_equivalent.json has them, as [file, line, change, reason].
 """
 
 import argparse
@@ -35,14 +35,12 @@ TESTS = {
     "grade": ["tests/grade", "tests/sample/test_run.py"],
 }
 COMPARISONS: dict[type, type] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
-    ast.In: ast.NotIn, ast.NotIn: ast.In,
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
 }  # fmt: skip
 ARITHMETIC: dict[type, type] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
-    ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult,
-    ast.BitOr: ast.BitAnd, ast.BitAnd: ast.BitOr,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult,
+    ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv, ast.BitOr: ast.BitAnd, ast.BitAnd: ast.BitOr,
 }  # fmt: skip
 
 
@@ -90,18 +88,15 @@ def ignored(tree: ast.AST) -> set[int]:
             below = [*node.exc.args]
         elif isinstance(node, ast.JoinedStr):
             below = [node]
-        elif isinstance(node, ast.AnnAssign | ast.arg):
-            below = [node.annotation]
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            below = [node.returns]
+        else:
+            below = [getattr(node, "annotation", None), getattr(node, "returns", None)]
         found |= {id(child) for each in filter(None, below) for child in ast.walk(each)}
     return found
 
 
 def mutant(file: Path, rng: random.Random) -> Mutant | None:
     """The file with one fault, anywhere in it."""
-    source = file.read_text()
-    tree = ast.parse(source)
+    tree = ast.parse(source := file.read_text())
     skipped = ignored(tree)
     sites = [(n, c) for n in ast.walk(tree) if id(n) not in skipped for c in changes(n)]
     if not sites:
@@ -151,8 +146,7 @@ def noticed(made: Mutant, limit: float) -> str:
     """The test that fails, or nothing. Tests that take too long fail."""
     with tempfile.TemporaryDirectory(prefix="maxk-mutant-") as folder:
         shutil.copytree(ROOT / "src", Path(folder) / "src")
-        file = Path(folder) / made.file.relative_to(ROOT)
-        file.write_text(made.source)
+        (file := Path(folder) / made.file.relative_to(ROOT)).write_text(made.source)
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
         command += ["-m", "not slow", "--hypothesis-profile=no-shrinking", "--rootdir", str(ROOT)]
         path = os.pathsep.join([str(Path(folder) / "src"), str(ROOT)])
@@ -165,7 +159,9 @@ def noticed(made: Mutant, limit: float) -> str:
         try:
             said, _ = process.communicate(timeout=limit)
             failed = [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))]
-            return "" if process.returncode == 0 else (failed or said.splitlines() or ["?"])[-1]
+            if process.returncode == 4:  # pytest itself cannot run
+                raise SystemExit(said)
+            return (failed or [f"ended with {process.returncode}"])[-1] * (process.returncode != 0)
         except subprocess.TimeoutExpired:
             return "timeout"
         finally:
@@ -183,17 +179,21 @@ def main() -> int:
     given = parser.parse_args()
     excused = {tuple(each[:3]) for each in json.loads(EQUIVALENT.read_text())}
     began = time.monotonic()
-    all_of_them = chosen(given.rooms, given.count, given.seed)
-    made = [m for m in all_of_them if (m.file.name, m.text, m.change) not in excused]
+    drawn = chosen(given.rooms, given.count, given.seed)
+    made = [m for m in drawn if (m.file.name, m.text, m.change) not in excused]
     survived = []
     with ThreadPoolExecutor(2) as pool:
+        whole = [PACKAGE / room / "__init__.py" for room in given.rooms]
+        sound = [Mutant(file, 0, "", "no fault", file.read_text()) for file in whole]
+        if any(failing := list(pool.map(lambda each: noticed(each, given.limit), sound))):
+            raise SystemExit(f"tests fail without any fault: {failing}")
         found = pool.map(lambda each: noticed(each, given.limit), made)
         for each, test in zip(made, found, strict=True):
             print("killed  " if test else "SURVIVED", each, f"    {test}", flush=True)
             survived += [] if test else [each]
-    score = 100 * (1 - len(survived) / max(len(made), 1))
-    print(f"killed {len(made) - len(survived)} of {len(made)}: {score:.0f} %;", end=" ")
-    print(f"{len(all_of_them) - len(made)} more are equivalent; {time.monotonic() - began:.0f} s")
+    score, took = 100 * (1 - len(survived) / max(len(made), 1)), time.monotonic() - began
+    counts = f"killed {len(made) - len(survived)} of {len(made)}: {score:.0f} %"
+    print(f"{counts}; {len(drawn) - len(made)} more are equivalent; {took:.0f} s")
     return int(score < 95)
 
 
