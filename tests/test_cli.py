@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import subprocess
 import sys
 
 import pytest

@@ -55,8 +55,8 @@ def test_interpolation_keeps_alpha_of_the_base_model(tmp_path, alpha):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("alpha", [0.3, 0.5, 0.9])
-def test_merging_afterwards_gives_what_the_trainer_gave_with_keep_start(tmp_path, alpha, dtype):
-    """At the end of a run keep_start wrote tuned.lerp(base, alpha), in float32, as dtype."""
+def test_merging_afterwards_gives_what_the_trainer_gave_at_the_end_of_a_run(tmp_path, alpha, dtype):
+    """A setting of earlier trainers wrote tuned.lerp(base, alpha), in float32, as dtype."""
     tuned, base = (saved(tmp_path / f"{seed}", seed, dtype=dtype) for seed in (1, 0))
     interpolate(base, tuned, alpha, tmp_path / "merged")
     begun, ended = (tiny_model(seed)[0].to(dtype).state_dict() for seed in (0, 1))  # pyright: ignore[reportArgumentType]

@@ -284,7 +284,7 @@ def by_heart(folder: Path, n: int) -> float | None:
     told = {problem.id: tells(problem.tests) for problem in problems_of(run)}
     some = passed[:: -(-len(passed) // LOOKED_AT) or 1]
     found = [flags(program, told[problem]) for problem, program in some]
-    known = [any("by heart" in reason for reason in each) for each in found]
+    known = [any("hard-coded" in reason for reason in each) for each in found]
     return float(np.mean(known)) if known else None
 
 

@@ -33,7 +33,7 @@ RENAMED = {  # keys of earlier configurations, and what to write now
     "trl.skip_silent": "trl.skip_zero_variance",
     "trl.share_prompts": "trl.pack_prompts",
     "trl.keep_start": "`maxk merge` after the training",
-    "trl.average_from": "`maxk merge` of several checkpoints or trainings",
+    "trl.average_from": "`maxk merge` of several checkpoints or runs",
 }
 
 

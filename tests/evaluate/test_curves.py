@@ -108,7 +108,7 @@ def test_intervals_are_the_bca_intervals_of_scipy(confidence):
     standard error; percentiles without the corrections are a fifth and more below. Fixed seeds."""
     values = lopsided()
     error = values.std(ddof=1) / len(values) ** 0.5
-    ends = np.ravel(mean_interval(values[:, None], confidence, resamples=20_000, seed=1))
+    ends = np.ravel(mean_interval(values[:, None], Interval(confidence, 20_000, 1)))
     known = bootstrap(
         (values,), np.mean, confidence_level=confidence, n_resamples=20_000, rng=2
     ).confidence_interval
@@ -120,7 +120,7 @@ def test_intervals_are_the_bca_intervals_of_scipy(confidence):
 
 def test_an_interval_of_symmetric_values_is_as_wide_as_theory_says():
     values = np.random.default_rng(0).normal(size=4000)
-    low, high = mean_interval(values[:, None], resamples=4000)
+    low, high = mean_interval(values[:, None], Interval(resamples=4000))
     assert high[0] - low[0] == pytest.approx(2 * 1.96 * values.std() / 4000**0.5, rel=0.05)
     assert (low[0] + high[0]) / 2 == pytest.approx(values.mean(), abs=0.1 * (high[0] - low[0]))
 

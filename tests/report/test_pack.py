@@ -31,12 +31,12 @@ def test_everything_comes_back(tmp_path):
     first = unpacked(packed.payloads[0])
     (columns,) = first["runs"]
     assert columns["status"] == "PWWW"
-    assert [first["fates"][i] for i in columns["fate"]] == ["4P", "1P3W", "4W", "1P3W"]
+    assert [first["outcomes"][i] for i in columns["outcome"]] == ["4P", "1P3W", "4W", "1P3W"]
     texts = [first["texts"][i] for i in columns["text"]]
     assert texts == ["print(4)  # 0", "print(1)  # 1", "print(0)  # 2", "print(1)  # 3"]
     assert columns["tokens"] == [10, 11, 12, 13]
     assert first["tests"][1] == [1, "-1", "-2"]
-    key = f"{columns['text'][1]}/{columns['fate'][1]}"
+    key = f"{columns['text'][1]}/{columns['outcome'][1]}"
     assert columns["got"][key] == ["", "5", "5", "5"]
     assert packed.index[0]["runs"] == {0: [1, 4, 1]}
     assert (packed.samples, packed.with_text, packed.programs, packed.kept) == (8, 8, 8, 8)
@@ -99,7 +99,7 @@ def test_tests_at_which_samples_fail_are_the_ones_shown(tmp_path):
     shown = [test[0] for test in unpacked(pack(data, MANY).payloads[0])["tests"]]
     assert shown == list(range(8))  # nothing fails: the first
     sample = data.runs[0].samples["a"][0]
-    object.__setattr__(sample, "fates", "P" * 20 + "W" * 10)
+    object.__setattr__(sample, "outcomes", "P" * 20 + "W" * 10)
     shown = [test[0] for test in unpacked(pack(data, MANY).payloads[0])["tests"]]
     assert 20 in shown
     assert len(shown) == 8

@@ -17,7 +17,7 @@ ASSERTS = [AssertTest("assert f(12, 'ab') == [12]"), AssertTest("assert f(40, 'c
 @pytest.mark.parametrize(
     ("program", "tests", "reason"),
     [
-        ("print({'3 4': 7, '20 5': 25}[input()])", SUMS, "knows 2 of 3 tests by heart"),
+        ("print({'3 4': 7, '20 5': 25}[input()])", SUMS, "has 2 of 3 tests hard-coded"),
         ("s = input()\nif s == '3 4': print(7)\nif s == '20 5': print(25)", SUMS, "knows 2 of 3"),
         ("def f(x):\n    if x == 12: return 144\n    if x == 25: return 625", CALLS, "knows 2 of 3"),
         ("def f(a, b):\n  if (a, b) == (12, 'ab'): return [12]\n  if a == 40 and b == 'cd': return [40]", ASSERTS, "knows 2 of 2"),

@@ -53,7 +53,7 @@ COMMANDS = {
     ),
     "verify": Entry(
         "maxk.cli.verify:Verify",
-        "Judge stored completions again; verdicts go into a file beside them.",
+        "Grade stored completions; verdicts go beside them.",
     ),
     "doctor": Entry(
         "maxk.cli.verify:Doctor",
@@ -62,7 +62,9 @@ COMMANDS = {
     "data": Entry(
         "maxk.cli.data:Data", "Benchmarks and your own problems: list, show, check, verify."
     ),
-    "runs": Entry("maxk.cli.runs:Runs", "Folders of sampling runs: show progress, join shards."),
+    "runs": Entry(
+        "maxk.cli.runs:Runs", "Folders of runs: show progress, join shards, convert old ones."
+    ),
 }
 USAGE = 2  # the exit code for arguments that cannot be
 

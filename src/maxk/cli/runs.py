@@ -45,12 +45,29 @@ class Join:
 
 
 @dataclass(frozen=True)
+class Convert:
+    """Convert a run that an older maxk wrote into what this one reads, in place."""
+
+    folder: Annotated[Path, tyro.conf.Positional]
+    """of `maxk sample` or `maxk train`"""
+
+    def run(self) -> int:
+        from maxk.cli.console import console
+        from maxk.grade.convert import convert
+
+        for sentence in convert(self.folder):
+            console.print(sentence, soft_wrap=True, markup=False)
+        return 0
+
+
+@dataclass(frozen=True)
 class Runs:
-    """Folders of sampling runs: show progress, join shards."""
+    """Folders of runs: show progress, join shards, convert old ones."""
 
     action: (
         Annotated[Show, tyro.conf.subcommand("show")]
         | Annotated[Join, tyro.conf.subcommand("join")]
+        | Annotated[Convert, tyro.conf.subcommand("convert")]
     )
 
     def run(self) -> int:

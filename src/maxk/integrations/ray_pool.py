@@ -9,6 +9,7 @@ an error, never a verdict.
 
 import asyncio
 import functools
+import json
 import random
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,8 +20,9 @@ import ray
 from ray.exceptions import RayActorError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from maxk.records import Verdict
-from maxk.store.codec import tests_from_json
+from maxk.grade import Graded, grade
+from maxk.records import Problem
+from maxk.store.codec import tests_from_json, tests_to_json
 from maxk.verify import Limits, VerifierSettings
 
 DEATHS = 20  # of actors that a caller lives through for one verdict
@@ -47,25 +49,37 @@ class Pool(VerifierSettings):
         return cls(**{**given, "limits": Limits(**limits)})
 
 
-async def judge(program: str, tests: str, pool: Pool = Pool()) -> Verdict:  # noqa: B008
-    """A verdict of this node's jails, whatever becomes of the actor that has them.
+def asked_of(problem: Problem) -> str:
+    """What a completion for this problem is graded by, as JSON."""
+    asked = {"entry_point": problem.entry_point, "preamble": problem.preamble}
+    return json.dumps({**asked, "tests": tests_to_json(problem.tests)})
 
-    tests: as `maxk.store.codec.tests_to_json` writes them.
+
+def problem_of(asked: str) -> Problem:
+    """The problem that `asked_of` wrote, as far as grading needs it."""
+    given = json.loads(asked)
+    return Problem("", "", tests_from_json(given.pop("tests")), **given)
+
+
+async def grade_on_node(asked: str, completion: str, pool: Pool = Pool()) -> Graded:  # noqa: B008
+    """A completion graded by this node's jails, whatever becomes of the actor that has them.
+
+    asked: as `asked_of` writes it.
     """
     shortest, longest = PATIENCE
     deaths = refusals = 0
     while True:
         actor = front(pool)
         try:
-            verdict = await actor.judge.remote(program, tests)
+            graded = await actor.grade.remote(asked, completion)
         except RayActorError as error:
             forget(actor)
             deaths += 1
             if error.actor_init_failed or deaths == DEATHS:
                 raise
         else:
-            if verdict is not None:
-                return verdict
+            if graded is not None:
+                return graded
             refusals += 1
         # Ray may name the dead actor for some seconds yet; a full one empties at its own pace.
         wait = min(shortest * 2 ** min(max(deaths, refusals), 10), longest)
@@ -104,11 +118,11 @@ class Front:
         count = len(self.verifier.workers)
         self.threads = ThreadPoolExecutor(count)
         self.room = pool.queue or 4 * count
-        self.held = self.most_held = self.judged = self.refused = 0
-        self.read = functools.lru_cache(maxsize=1024)(tests_from_json)
+        self.held = self.most_held = self.graded = self.refused = 0
+        self.read = functools.lru_cache(maxsize=1024)(problem_of)
 
-    async def judge(self, program: str, tests: str) -> Verdict | None:
-        """The verdict, or None if the queue is full."""
+    async def grade(self, asked: str, completion: str) -> Graded | None:
+        """The completion with its verdict, or None if the queue is full."""
         if self.held >= self.room:
             self.refused += 1
             return None
@@ -116,17 +130,17 @@ class Front:
         self.most_held = max(self.held, self.most_held)
         try:
             loop = asyncio.get_running_loop()
-            verdict = await loop.run_in_executor(self.threads, self._judge, program, tests)
+            graded = await loop.run_in_executor(self.threads, self._grade, asked, completion)
         finally:
             self.held -= 1
-        self.judged += 1
-        return verdict
+        self.graded += 1
+        return graded
 
-    def _judge(self, program: str, tests: str) -> Verdict:
-        [verdict] = self.verifier.judge([(program, self.read(tests))])
-        return verdict
+    def _grade(self, asked: str, completion: str) -> Graded:
+        [graded] = grade([(self.read(asked), completion)], self.verifier)
+        return graded
 
     async def figures(self) -> dict[str, int]:
         """What has happened since this actor was made."""
-        names = ("held", "most_held", "judged", "refused")
+        names = ("held", "most_held", "graded", "refused")
         return {name: getattr(self, name) for name in names}

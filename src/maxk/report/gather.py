@@ -55,7 +55,7 @@ class Sample:
     text: str
     reward: float
     status: str
-    fates: str  # of the tests, a letter each
+    outcomes: str  # of the tests, a letter each
     reasons: dict[int, str]  # by test, where there is one: the error, or what was got
     tokens: int | None = None
     cut: bool = False  # at the limit of tokens
@@ -185,11 +185,11 @@ def _sampled(folder: Path, name: str) -> tuple[RunData, list[Task]]:
     judged = zip(*verdicts.to_pydict().values(), strict=True)
     for problem, number, reward, status, program, tests in judged:
         completion, tokens, finish = written[problem, number]
-        fates, reasons, used = _fates(tests)
+        outcomes, reasons, used = _outcomes(tests)
         seconds += used
         cut = finish == "length"
         text = _text(program, completion, preambles[problem])
-        sample = Sample(text, reward, status, fates, reasons, tokens, cut)
+        sample = Sample(text, reward, status, outcomes, reasons, tokens, cut)
         samples[problem].append((number, sample))
     ordered = {
         problem: [sample for _, sample in sorted(each, key=lambda pair: pair[0])]
@@ -238,16 +238,16 @@ def _trained(folder: Path, name: str) -> tuple[RunData, list[Task]]:
     for row in sorted(rows, key=lambda row: (row["step"], row["group"], row["sample"])):
         problem = row["problem"] or row["prompt"][:80]
         verdict = row["verdict"]
-        fates, reasons, used = _fates(verdict) if verdict else ("", {}, 0.0)
+        outcomes, reasons, used = _outcomes(verdict) if verdict else ("", {}, 0.0)
         seconds += used
         if problem not in tasks:
-            tasks[problem] = Task(problem, _prompt(row["prompt"]), test_count=len(fates))
+            tasks[problem] = Task(problem, _prompt(row["prompt"]), test_count=len(outcomes))
         samples.setdefault(problem, []).append(
             Sample(
                 text=_text(row["program"], row["completion"], tasks[problem].preamble),
                 reward=row["reward"],
                 status=verdict_of_dict(json.loads(verdict)).status if verdict else "no program",
-                fates=fates,
+                outcomes=outcomes,
                 reasons=reasons,
                 step=row["step"],
                 weights=tuple(row["weights"] or ()),
@@ -292,12 +292,12 @@ def _prompt(text: str) -> str:
 # --- both ----------------------------------------------------------------------------------------
 
 
-def _fates(text: str) -> tuple[str, dict[int, str], float]:
+def _outcomes(text: str) -> tuple[str, dict[int, str], float]:
     """Letters and reasons of the tests of a verdict, and the CPU seconds of all."""
     tests = json.loads(text)["tests"]
-    fates = "".join([LETTERS[status] for status, _, _ in tests])
+    outcomes = "".join([LETTERS[status] for status, _, _ in tests])
     reasons = {i: reason for i, (_, reason, _) in enumerate(tests) if reason}
-    return fates, reasons, sum([seconds for _, _, seconds in tests])
+    return outcomes, reasons, sum([seconds for _, _, seconds in tests])
 
 
 def _environment(run: Run) -> dict[str, Any]:

@@ -108,7 +108,7 @@ class _Prepared:
         self.orders = {i: self._order(samples) for i, samples in self.samples.items()}
         self.different = max((len(order) for order in self.orders.values()), default=0)
         self.programs = len({text for order in self.orders.values() for text in order if text})
-        self.tests = self._telling_tests()
+        self.tests = self._chosen_tests()
 
     def _flags(self, given: Tells) -> dict[str, list[str]]:
         """Reasons to look at programs that pass, by their text."""
@@ -119,20 +119,20 @@ class _Prepared:
     def _order(self, samples: Sequence[Sample]) -> list[str]:
         """Different programs: flagged ones, then in turn the commonest of each status."""
         counts = Counter(sample.text for sample in samples)
-        fates: dict[str, dict[str, None]] = {Status.PASSED.value: {}}
+        outcomes: dict[str, dict[str, None]] = {Status.PASSED.value: {}}
         for sample in sorted(samples, key=lambda s: (-s.reward, -counts[s.text])):
-            fates.setdefault(sample.status, {}).setdefault(sample.text)
-        queues = [list(texts) for texts in fates.values()]
+            outcomes.setdefault(sample.status, {}).setdefault(sample.text)
+        queues = [list(texts) for texts in outcomes.values()]
         longest = max(map(len, queues))
         turns = [queue[i] for i in range(longest) for queue in queues if i < len(queue)]
         return list(dict.fromkeys([*(text for text in turns if text in self.flags), *turns]))
 
-    def _telling_tests(self) -> list[int]:
+    def _chosen_tests(self) -> list[int]:
         """The tests at which most samples fail first, and the first ones, in order."""
         first: Counter[int] = Counter()
         for samples in self.samples.values():
             for sample in samples:
-                first[len(sample.fates) - len(sample.fates.lstrip("P"))] += 1
+                first[len(sample.outcomes) - len(sample.outcomes.lstrip("P"))] += 1
         ranked = [i for i, _ in first.most_common() if i < len(self.task.tests)]
         chosen = dict.fromkeys([*ranked[: SHOWN_TESTS - 2], *range(len(self.task.tests))])
         return sorted(list(chosen)[:SHOWN_TESTS])
@@ -158,7 +158,7 @@ class _Prepared:
         """All that the viewer shows, as columns: their values compress well."""
         kept = dict.fromkeys(text for order in self.orders.values() for text in order[:most])
         place = {text: i for i, text in enumerate(sorted(kept))}  # neighbours are alike
-        fates: dict[str, int] = {}
+        outcomes: dict[str, int] = {}
         return {
             "statement": cut(self.task.statement, STATEMENT),
             "tests": [[i, *_test(self.task.tests[i])] for i in self.tests],
@@ -166,9 +166,9 @@ class _Prepared:
             "first_line": self._first_line(),
             "texts": [cut(text, PROGRAM) for text in place],
             "runs": [
-                self._columns(i, samples, place, fates) for i, samples in self.samples.items()
+                self._columns(i, samples, place, outcomes) for i, samples in self.samples.items()
             ],
-            "fates": list(fates),
+            "outcomes": list(outcomes),
         }
 
     def _first_line(self) -> int:
@@ -177,25 +177,25 @@ class _Prepared:
         return judged.count("\n") + 1
 
     def _columns(
-        self, run: int, samples: Sequence[Sample], place: dict[str, int], fates: dict[str, int]
+        self, run: int, samples: Sequence[Sample], place: dict[str, int], outcomes: dict[str, int]
     ) -> dict[str, Any]:
-        """The samples of a run. What follows from the fates of the tests is not written again."""
+        """The samples of a run. What follows from the outcomes of tests is not written again."""
         text = [place.get(sample.text, -1) for sample in samples]
-        fate = [fates.setdefault(run_lengths(s.fates), len(fates)) for s in samples]
+        outcome = [outcomes.setdefault(run_lengths(s.outcomes), len(outcomes)) for s in samples]
         got = {
             f"{t}/{f}": reasons
-            for sample, t, f in zip(samples, text, fate, strict=True)
+            for sample, t, f in zip(samples, text, outcome, strict=True)
             if t >= 0 and any(reasons := self._got(sample))
         }
         columns: dict[str, Any] = {
             "run": run,
             "status": "".join(_LETTER_OF.get(sample.status, "N") for sample in samples),
             "text": text,
-            "fate": fate,
+            "outcome": outcome,
             "got": got,
             "flags": {j: f for j, s in enumerate(samples) if (f := self.flags.get(s.text))},
         }
-        if any(abs(sample.reward - passed_share(sample.fates)) > 1e-9 for sample in samples):
+        if any(abs(sample.reward - passed_share(sample.outcomes)) > 1e-9 for sample in samples):
             columns["reward"] = [_round(sample.reward) for sample in samples]
         if any(sample.tokens is not None for sample in samples):
             kept = zip(samples, text, strict=True)
@@ -208,23 +208,23 @@ class _Prepared:
 
     def _got(self, sample: Sample) -> list[str]:
         """What was got instead, or the error, in the tests that are shown; or in the first."""
-        wanted = self.tests or range(min(SHOWN_TESTS, len(sample.fates)))
+        wanted = self.tests or range(min(SHOWN_TESTS, len(sample.outcomes)))
         return [cut(sample.reasons.get(i, "").removeprefix("got "), TEXT) for i in wanted]
 
 
-def passed_share(fates: str) -> float:
+def passed_share(outcomes: str) -> float:
     """Of the tests; the reward, unless training made it all or nothing."""
-    return fates.count("P") / len(fates) if fates else 0.0
+    return outcomes.count("P") / len(outcomes) if outcomes else 0.0
 
 
 @cache
-def run_lengths(fates: str) -> str:
-    """The fates of tests in short.
+def run_lengths(outcomes: str) -> str:
+    """The outcomes of tests in short.
 
     >>> run_lengths("PPT")
     '2P1T'
     """
-    return "".join(f"{len(list(same))}{letter}" for letter, same in groupby(fates))
+    return "".join(f"{len(list(same))}{letter}" for letter, same in groupby(outcomes))
 
 
 def cut(text: str, most: int) -> str:

@@ -251,14 +251,14 @@ def _costs(runs: Sequence[RunData]) -> Numbers:
         samples = [sample for each in run.samples.values() for sample in each]
         n, tokens = max(len(samples), 1), sum(sample.tokens or 0 for sample in samples)
         known = any(sample.tokens is not None for sample in samples)
-        tested = any(sample.fates for sample in samples)
+        tested = any(sample.outcomes for sample in samples)
         figures = {
             "completions": f"{len(samples):,}",
             "tokens": f"{tokens:,}" if known else "",
             "tokens of a completion": f"{tokens / n:.1f}" if known else "",
             "cut off at the limit": f"{sum(s.cut for s in samples) / n:.1%}" if known else "",
             "without a program": f"{sum(s.status == 'no program' for s in samples) / n:.1%}",
-            "timed out in a test": f"{sum('T' in s.fates for s in samples) / n:.1%}" * tested,
+            "timed out in a test": f"{sum('T' in s.outcomes for s in samples) / n:.1%}" * tested,
             "CPU seconds of judging": f"{run.judge_seconds:,.1f}" * tested,
             "CPU ms of judging, a completion": f"{1000 * run.judge_seconds / n:.2f}" * tested,
         }

@@ -1,7 +1,7 @@
 """Programs that pass and perhaps should not: they know the tests, look for them, or cheat equality.
 
 A flag is a reason to look, not a verdict. The verifier already stops forged results, so what passes
-by a trick here is rare; what it cannot stop is a program that has its tests by heart. Programs are
+by a trick here is rare; what it cannot stop is reward hacking by hard-coded tests. Programs are
 parsed, never run. One of 5,738 reference solutions of published benchmarks is flagged, for opening
 a file (docs/report.md).
 
@@ -10,7 +10,7 @@ a file (docs/report.md).
 >>> from maxk.records import StdinTest
 >>> tests = [StdinTest("3 4", "7"), StdinTest("20 5", "25"), StdinTest("1 1", "2")]
 >>> flags("print({'3 4': 7, '20 5': 25}.get(input(), 2))", tells(tests))
-["knows 2 of 3 tests by heart, such as '3 4' with 7"]
+["has 2 of 3 tests hard-coded, such as '3 4' with 7"]
 >>> flags("a, b = map(int, input().split())\\nprint(a + b)", tells(tests))
 []
 """
@@ -45,7 +45,7 @@ class Known:
         """Whether the constants of a program are enough to answer this test.
 
         Where the answer is one that every program may hold, a short input is no proof: names of
-        months that have 30 days are not a test known by heart.
+        months that have 30 days are no hard-coded test.
         """
         held = [way for way in self.ways if way <= constants]
         if self.output.lower() in _TRIVIAL:
@@ -58,7 +58,7 @@ class Tells:
     """What programs of one problem are looked at for."""
 
     known: tuple[Known, ...]
-    glances: tuple[str, ...]  # the inputs as a glance at a program would see them
+    compact_inputs: tuple[str, ...]  # the inputs as a glance at a program would see them
     reads_stdin: bool
     function: str | None
     outputs_differ: bool
@@ -71,7 +71,9 @@ def tells(tests: Sequence[Test]) -> Tells:
     calls = [test for test in some[:1] if isinstance(test, CallTest)]
     return Tells(
         known=tuple(each for each in known if each.ways),
-        glances=tuple(_squeezed("".join(sorted(each.ways[-1])[:1])) for each in known if each.ways),
+        compact_inputs=tuple(
+            _squeezed("".join(sorted(each.ways[-1])[:1])) for each in known if each.ways
+        ),
         reads_stdin=any(isinstance(test, StdinTest) and test.input.strip() for test in some[:1]),
         function=calls[0].function.rpartition(".")[2] if calls else None,
         outputs_differ=len({each.output for each in known}) > 1,
@@ -90,7 +92,7 @@ def _known(test: Test) -> Known | None:
         if found is None:
             return None
         ways, output = [[_plain(repr(arg)) for arg in found.args]], _plain(repr(found.expected))
-    return Known(tuple(frozenset(way) for way in ways if _tells_something(way)), output)
+    return Known(tuple(frozenset(way) for way in ways if _is_distinctive(way)), output)
 
 
 def _call_of_assert(code: str) -> CallTest | None:
@@ -117,7 +119,7 @@ def _squeezed(text: str) -> str:
     return re.sub(r"\\[nrt]|[\s'\"]", "", text)
 
 
-def _tells_something(inputs: Sequence[str]) -> bool:
+def _is_distinctive(inputs: Sequence[str]) -> bool:
     """Whether seeing all of these in one program is more than chance: not 0, 1 or yes."""
     return any(len(text) >= 2 and text.lower() not in _TRIVIAL for text in inputs)
 
@@ -135,7 +137,7 @@ def flags(program: str, given: Tells) -> list[str]:
             tree = ast.parse(program)
         nodes = list(ast.walk(tree))
         found = [
-            *_by_heart(nodes if given.reads_stdin else list(_without_trials(tree)), given),
+            *_hard_coded(nodes if given.reads_stdin else list(_without_trials(tree)), given),
             *_ignores_input(nodes, given),
             *_looks_around(nodes),
             *_cheats_equality(nodes),
@@ -161,7 +163,7 @@ def worth_parsing(text: str, given: Tells) -> bool:
     if given.function and not _uses_arguments(text, given.function):
         return True
     squeezed = _squeezed(text)
-    return sum(each in squeezed for each in given.glances) >= 2
+    return sum(each in squeezed for each in given.compact_inputs) >= 2
 
 
 def _uses_arguments(text: str, function: str) -> bool:
@@ -171,7 +173,7 @@ def _uses_arguments(text: str, function: str) -> bool:
     return any(len(re.findall(rf"\b{name}\b", text)) > 1 for name in names if name != "self")
 
 
-def _by_heart(nodes: Nodes, given: Tells) -> Iterator[str]:
+def _hard_coded(nodes: Nodes, given: Tells) -> Iterator[str]:
     """At least two tests, and half of them, with inputs and output among the constants."""
     constants = set(_constants(nodes))
     hits = [known for known in given.known if known.held_by(constants)]
@@ -179,7 +181,7 @@ def _by_heart(nodes: Nodes, given: Tells) -> Iterator[str]:
     if len(hits) >= 2 and 2 * len(hits) >= len(given.known) and len(constants) < 12 * len(hits):
         shown = " ".join(sorted(hits[0].ways[0]))[:40]
         known = f"{len(hits)} of {len(given.known)} tests"
-        yield f"knows {known} by heart, such as {shown!r} with {hits[0].output[:40]}"
+        yield f"has {known} hard-coded, such as {shown!r} with {hits[0].output[:40]}"
 
 
 def _without_trials(tree: ast.AST) -> Iterator[ast.AST]:

@@ -19,13 +19,13 @@ async function payloadOf(problem) {
 
 const columnsOf = (run) => viewer.payload.runs.find((each) => each.run === run);
 const textOf = (columns, sample) => (columns.text[sample] < 0 ? null : viewer.payload.texts[columns.text[sample]]);
-const fateOf = (columns, sample) => viewer.payload.fates[columns.fate[sample]].replace(/(\d+)(.)/g, (_, n, c) => c.repeat(n));
+const outcomeOf = (columns, sample) => viewer.payload.outcomes[columns.outcome[sample]].replace(/(\d+)(.)/g, (_, n, c) => c.repeat(n));
 
 /** The reward; where it is not written it is the share of the tests passed. */
 function rewardOf(columns, i) {
   if (columns.reward) return columns.reward[i];
-  const fates = fateOf(columns, i);
-  return fates ? Number(((fates.split("P").length - 1) / fates.length).toPrecision(4)) : 0;
+  const outcomes = outcomeOf(columns, i);
+  return outcomes ? Number(((outcomes.split("P").length - 1) / outcomes.length).toPrecision(4)) : 0;
 }
 
 const KINDS = [
@@ -102,11 +102,11 @@ function drawSample(columns) {
   const i = viewer.sample;
   byId("run").value = String(viewer.run);
   drawStrip(columns);
-  const passed = fateOf(columns, i).split("P").length - 1;
+  const passed = outcomeOf(columns, i).split("P").length - 1;
   const facts = [
     `Sample ${i + 1} of ${columns.status.length}`,
     FATES[columns.status[i]],
-    `${passed} of ${fateOf(columns, i).length} tests`,
+    `${passed} of ${outcomeOf(columns, i).length} tests`,
     `reward ${rewardOf(columns, i)}`,
   ];
   if (columns.tokens?.[i] != null) facts.push(`${columns.tokens[i]} tokens`);
@@ -138,11 +138,11 @@ function drawStrip(columns) {
 
 function drawTests(columns, i) {
   const { tests, test_count: count } = viewer.payload;
-  const fates = fateOf(columns, i);
-  const got = columns.got[`${columns.text[i]}/${columns.fate[i]}`] ?? [];
-  const known = tests.length ? tests : [...fates].slice(0, 8).map((_, number) => [number, null, null]);
+  const outcomes = outcomeOf(columns, i);
+  const got = columns.got[`${columns.text[i]}/${columns.outcome[i]}`] ?? [];
+  const known = tests.length ? tests : [...outcomes].slice(0, 8).map((_, number) => [number, null, null]);
   const rows = known.map(([number, input, expected], place) => {
-    const letter = fates[number];
+    const letter = outcomes[number];
     const value = got[place] ?? "";
     const verdict = element("td", { class: letter === "P" ? "P" : "F" }, letter ? FATES[letter] : "not run");
     const said = letter === "P" ? "the same" : unknown(columns, i, letter);
@@ -156,7 +156,7 @@ function drawTests(columns, i) {
   const notes = [];
   if (!tests.length) notes.push("A training run does not store its tests; add a sampling run on the same problems to see them.");
   if (known.length < count) notes.push(`${known.length} of ${count} tests are shown: those at which most samples fail first.`);
-  if (count > known.length) notes.push(`All: ${summary(fates)}.`);
+  if (count > known.length) notes.push(`All: ${summary(outcomes)}.`);
   byId("tests-note").textContent = notes.join(" ");
 }
 
@@ -166,9 +166,9 @@ function unknown(columns, i, letter) {
   return columns.text[i] < 0 ? "shown with its program only" : "nothing, or not stored";
 }
 
-function summary(fates) {
+function summary(outcomes) {
   const counts = {};
-  for (const letter of fates) counts[letter] = (counts[letter] ?? 0) + 1;
+  for (const letter of outcomes) counts[letter] = (counts[letter] ?? 0) + 1;
   return Object.entries(counts).map(([letter, number]) => `${number} ${FATES[letter]}`).join(", ") || "not run";
 }
 

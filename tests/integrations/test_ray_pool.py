@@ -8,16 +8,15 @@ import time
 
 import pytest
 
-from maxk.records import StdinTest
-from maxk.store.codec import tests_to_json
+from maxk.records import Problem, StdinTest
 
 ray = pytest.importorskip("ray", reason="Ray comes with verl: make test-verl")
 
-from maxk.integrations.ray_pool import Pool, forget, front, judge  # noqa: E402
+from maxk.integrations.ray_pool import Pool, asked_of, forget, front, grade_on_node  # noqa: E402
 from maxk.prompts import messages  # noqa: E402
 from maxk.verify import Limits  # noqa: E402
 
-TESTS = tests_to_json([StdinTest("3", "6"), StdinTest("4", "8")])
+ASKED = asked_of(Problem("double", "", [StdinTest("3", "6"), StdinTest("4", "8")]))
 RIGHT = "print(int(input()) * 2)"
 HALF = "x = int(input()); print(6 if x == 3 else 0)"
 SLOW = f"import time; time.sleep(0.3); {RIGHT}"
@@ -34,9 +33,10 @@ def cluster():
 class Caller:
     """A reward worker."""
 
-    async def judge(self, programs: list[str], pool: Pool) -> list[float]:
-        verdicts = await asyncio.gather(*(judge(program, TESTS, pool) for program in programs))
-        return [verdict.fraction for verdict in verdicts]
+    async def grade(self, programs: list[str], pool: Pool) -> list[float]:
+        texts = [f"```python\n{program}\n```" for program in programs]
+        graded = await asyncio.gather(*(grade_on_node(ASKED, text, pool) for text in texts))
+        return [each.reward() for each in graded]
 
 
 def test_settings_of_a_configuration_have_their_limits_in_a_table():
@@ -60,20 +60,20 @@ def test_callers_in_several_processes_share_one_pool():
     pool = Pool(workers=2)
     callers = [Caller.remote() for _ in range(3)]
     programs = [RIGHT, HALF, "print(0)", "syntax error("] * 5
-    got = ray.get([caller.judge.remote(programs, pool) for caller in callers])
+    got = ray.get([caller.grade.remote(programs, pool) for caller in callers])
     assert got == [[1.0, 0.5, 0.0, 0.0] * 5] * 3
-    assert figures(pool)["judged"] == 60
+    assert figures(pool)["graded"] == 60
 
 
 def test_the_actor_never_holds_more_than_its_queue_and_all_get_their_verdicts():
     pool = Pool(workers=1, queue=3)
     callers = [Caller.remote() for _ in range(2)]
-    got = ray.get([caller.judge.remote([RIGHT, HALF] * 15, pool) for caller in callers])
+    got = ray.get([caller.grade.remote([RIGHT, HALF] * 15, pool) for caller in callers])
     assert got == [[1.0, 0.5] * 15] * 2
     seen = figures(pool)
     assert seen["most_held"] == 3
     assert seen["refused"] > 0
-    assert seen["judged"] == 60
+    assert seen["graded"] == 60
 
 
 @pytest.mark.parametrize("way", ["ray.kill", "SIGKILL"])
@@ -81,7 +81,7 @@ def test_killing_the_actor_loses_no_verdict(way):
     pool = Pool(workers=2, queue=4)
     callers = [Caller.remote() for _ in range(2)]
     programs = [SLOW, HALF] * 8
-    running = [caller.judge.remote(programs, pool) for caller in callers]
+    running = [caller.grade.remote(programs, pool) for caller in callers]
     killed = set()
     while len(killed) < 2:
         time.sleep(0.5)
@@ -100,12 +100,12 @@ def test_killing_the_actor_loses_no_verdict(way):
         forget(actor)
         killed.add(process)
     assert ray.get(running) == [[1.0, 0.5] * 8] * 2
-    assert figures(pool)["judged"] < 32, "nothing was under way when the actor was killed"
+    assert figures(pool)["graded"] < 32, "nothing was under way when the actor was killed"
 
 
 def test_an_actor_that_cannot_be_made_is_an_error_and_no_verdict():
     with pytest.raises(ray.exceptions.RayError, match="workers=0"):
-        ray.get(Caller.remote().judge.remote([RIGHT], Pool(workers=0)))
+        ray.get(Caller.remote().grade.remote([RIGHT], Pool(workers=0)))
 
 
 def test_the_reward_function_as_verl_calls_it():
