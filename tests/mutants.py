@@ -178,10 +178,9 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=300, help="seconds for the tests of one")
     given = parser.parse_args()
     excused = {tuple(each[:3]) for each in json.loads(EQUIVALENT.read_text())}
-    began = time.monotonic()
+    survived, began = [], time.monotonic()
     drawn = chosen(given.rooms, given.count, given.seed)
     made = [m for m in drawn if (m.file.name, m.text, m.change) not in excused]
-    survived = []
     with ThreadPoolExecutor(2) as pool:
         whole = [PACKAGE / room / "__init__.py" for room in given.rooms]
         sound = [Mutant(file, 0, "", "no fault", file.read_text()) for file in whole]
