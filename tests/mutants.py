@@ -70,8 +70,8 @@ def changes(node: Any) -> Iterator[Callable[[Any], None] | None]:
         value = node.value
         new = not value if isinstance(value, bool) else value + 1 if value < 3 else value * 2
         yield lambda n: setattr(n, "value", new)
-    swappable = isinstance(node, ast.Call) and ast.unparse(node.func) != "isinstance"
-    if swappable and len(node.args) > 1 and ast.Starred not in map(type, node.args[:2]):
+    args = node.args if isinstance(node, ast.Call) and ast.unparse(node.func) != "isinstance" else []
+    if len(args) > 1 and ast.Starred not in map(type, args[:2]):
         yield lambda n: n.args.__setitem__(slice(0, 2), n.args[1::-1])
     if isinstance(node, ast.AugAssign | ast.Raise | ast.Assert | ast.Continue) or (
         isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
