@@ -67,15 +67,15 @@ def changes(node: Any) -> Iterator[Callable[[Any], None] | None]:
     if isinstance(node, ast.If | ast.While | ast.IfExp):
         yield lambda n: setattr(n, "test", ast.UnaryOp(ast.Not(), n.test))
     if isinstance(node, ast.Constant) and type(node.value) in (bool, int, float):
-        value = node.value
+        value: Any = node.value
         new = not value if isinstance(value, bool) else value + 1 if value < 3 else value * 2
         yield lambda n: setattr(n, "value", new)
-    args = node.args if isinstance(node, ast.Call) and ast.unparse(node.func) != "isinstance" else []
+    called = isinstance(node, ast.Call) and ast.unparse(node.func) != "isinstance"
+    args: list[ast.expr] = getattr(node, "args", []) if called else []
     if len(args) > 1 and ast.Starred not in map(type, args[:2]):
         yield lambda n: n.args.__setitem__(slice(0, 2), n.args[1::-1])
-    if isinstance(node, ast.AugAssign | ast.Raise | ast.Assert | ast.Continue) or (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
-    ):
+    called = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    if called or isinstance(node, ast.AugAssign | ast.Raise | ast.Assert | ast.Continue):
         yield None  # left out: no name is missed
 
 
