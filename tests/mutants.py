@@ -70,13 +70,12 @@ def changes(node: Any) -> Iterator[Callable[[Any], None] | None]:
         value: Any = node.value
         new = not value if isinstance(value, bool) else value + 1 if value < 3 else value * 2
         yield lambda n: setattr(n, "value", new)
-    swappable = isinstance(node, ast.Call) and ast.unparse(node.func) != "isinstance"
-    given = node.args if swappable else []
-    if len(given) > 1 and ast.Starred not in map(type, given[:2]):
+    called = isinstance(node, ast.Call) and ast.unparse(node.func) != "isinstance"
+    args: list[ast.expr] = getattr(node, "args", []) if called else []
+    if len(args) > 1 and ast.Starred not in map(type, args[:2]):
         yield lambda n: n.args.__setitem__(slice(0, 2), n.args[1::-1])
-    if isinstance(node, ast.AugAssign | ast.Raise | ast.Assert | ast.Continue) or (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
-    ):
+    called = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    if called or isinstance(node, ast.AugAssign | ast.Raise | ast.Assert | ast.Continue):
         yield None  # left out: no name is missed
 
 
@@ -179,10 +178,9 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=300, help="seconds for the tests of one")
     given = parser.parse_args()
     excused = {tuple(each[:3]) for each in json.loads(EQUIVALENT.read_text())}
-    began = time.monotonic()
+    survived, began = [], time.monotonic()
     drawn = chosen(given.rooms, given.count, given.seed)
     made = [m for m in drawn if (m.file.name, m.text, m.change) not in excused]
-    survived = []
     with ThreadPoolExecutor(2) as pool:
         whole = [PACKAGE / room / "__init__.py" for room in given.rooms]
         sound = [Mutant(file, 0, "", "no fault", file.read_text()) for file in whole]
