@@ -135,7 +135,7 @@ def test_the_command_shows_a_summary_and_names_the_file(tmp_path):
     run = maxk("verify", file)
     assert run.returncode == 0, run.stderr
     said = " ".join(run.stdout.split())
-    assert "completions 2, of which 2 judged now" in said
+    assert "completions 2, of which 2 graded now" in said
     assert "passed all tests 50.00%" in said
     assert "mean reward 0.7500" in said
     assert "tests: wrong answer 25.00%" in said
@@ -183,7 +183,7 @@ def test_ctrl_c_stops_at_once_leaves_no_process_and_the_same_command_goes_on(tmp
     rows[30] = {**quick, "tests": TESTS}  # the program that never ends would take a minute
     jsonl(file, rows)
     again = maxk("verify", file, *limits)
-    assert "completions 61, of which 1 judged now" in " ".join(again.stdout.split())
+    assert "completions 61, of which 1 graded now" in " ".join(again.stdout.split())
     assert fractions(out) == [1.0] * 61
 
 

@@ -31,7 +31,7 @@ def test_the_wheel_has_them(tmp_path):
     [wheel] = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
     inside = set(zipfile.ZipFile(wheel).namelist())
     assert {f"maxk/pocket/weights/{name}" for name in FILES} <= inside
-    assert "maxk/pocket/card.md" in inside
+    assert not [name for name in inside if "pretrain" in name or "paper" in name]
 
 
 def test_it_loads_as_any_model_does():

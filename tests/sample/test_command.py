@@ -64,7 +64,7 @@ def test_the_command_samples_and_judges_and_says_so(model, tmp_path, capsys):
     assert "tokens/s, 15 graded, mean reward 0.000" in said
     config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
     assert config == {
-        "maxk": {"format": 1, "kind": "sample"},
+        "maxk": {"format": 2, "kind": "sample"},
         "model": model,
         "backend": "transformers",
         "n": 3,
