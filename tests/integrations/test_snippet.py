@@ -23,5 +23,5 @@ def test_the_command_chooses_maxk_s_trainer_options_and_reward():
     with initialize_config_dir(str(Path(verl_config.__file__).parent), version_base=None):
         config = compose("ppo_trainer", words[3:])
     assert get_trainer_cls(config.trainer.v1.trainer_mode) is OffPolicyTrainer
-    assert Options.of(config.algorithm).k == 4
+    assert Options.of(config.algorithm, "off-policy-exact").method.k == 4
     assert get_custom_reward_fn(config) is not None

@@ -46,8 +46,8 @@ def composed(*overrides: str):
             "masking=token: verl's loss has no place for the tokens to drop; use masking=sequence",
         ),
         (
-            ["algorithm.adv_estimator=maxk-off-policy", "+algorithm.maxk.clamp_delta=0"],
-            "clamp_delta=0 must be above 0",
+            ["algorithm.adv_estimator=maxk-off-policy", "+algorithm.maxk.clamp_delta=0.0"],
+            r"clamp_delta=0\.0 must be above 0; use inf",
         ),
     ],
 )
