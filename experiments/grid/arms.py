@@ -137,7 +137,7 @@ def sample_way(
         "n": n,
         "data": {"phase": phase, "sets": {name: len(each) for name, each in problems.items()}},
         "settings": asdict(settings),
-        "hints": hints,
+        "prompt_variants": hints,
     }
     run = Run.start(site.folder(cell, phase, way.name), "sample", config)
     begun = time.monotonic()

@@ -32,6 +32,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from maxk.grade.convert import converted_config
 from maxk.records import Problem
 from maxk.report.suspicious import flags, tells
 from maxk.store.run import Run, write_whole
@@ -363,7 +364,7 @@ def unpack(results: Path, out: Path, names: Iterable[str] | None = None) -> list
 
 
 def unpack_set(rows: list[dict[str, Any]], config: dict[str, Any], folder: Path) -> None:
-    run = Run.start(folder, "sample", config)
+    run = Run.start(folder, "sample", converted_config("sample", config))
     write_problems(
         run, [Problem(row["problem"], "", (), difficulty=row["difficulty"]) for row in rows]
     )

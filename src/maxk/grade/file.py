@@ -14,7 +14,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,7 +24,7 @@ from maxk.grade.grading import NO_PROGRAM, Graded, grade_programs
 from maxk.records import Problem, Status, Verdict
 from maxk.store.codec import dict_of_verdict, tests_from_json, tests_to_json, verdict_of_dict
 from maxk.store.rows import json_lines, lines, parquet
-from maxk.verify import Verifier
+from maxk.verify import Verifier, VerifierSettings
 
 FORMAT = 1
 _BATCH = 1024  # rows in memory at a time
@@ -98,7 +98,7 @@ def grade_file(
     every verdict, those of earlier runs first.
     """
     out = verdicts_path(file) if out is None else out
-    settings = {"limits": asdict(verifier.limits), "isolate": verifier.isolate}
+    settings = VerifierSettings.of(verifier).of_verdicts()
     summary, started = Summary(), time.monotonic()
     done = read_verdicts(out, settings)
     with open(out, "ab") as stream:

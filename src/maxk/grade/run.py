@@ -91,8 +91,8 @@ def grade_part(
         verifier,
         lambda _, each: on_graded(1, each.reward()),
     )
-    settings = VerifierSettings(limits=verifier.limits, isolate=verifier.isolate)
-    run.write(table, part, verdicts_table(rows, graded, verifier.tier, settings.of_verdicts()))
+    under = VerifierSettings.of(verifier).of_verdicts()
+    run.write(table, part, verdicts_table(rows, graded, verifier.tier, under))
 
 
 def verdicts_table(

@@ -51,8 +51,9 @@ def join(runs: Sequence[str | Path], out: str | Path) -> Run:
         full = [
             shard for shard in shards if shard.parts("completions")
         ]  # a shard may have no problems
-        tables = [name for name in _tables(shards[0]) if all(s.parts(name) for s in full)]
-        for table in tables:
+        for table in shards[0].tables():
+            if table == "problems" or not all(shard.parts(table) for shard in full):
+                continue
             for i, shard in enumerate(shards):
                 for part in shard.parts(table):
                     rows = pq.read_table(shard.folder / table / f"{part}.parquet")
@@ -110,8 +111,3 @@ def _few(pairs: set[tuple[str, int]]) -> str:
     names = sorted({problem for problem, _ in pairs})
     more = f" and {len(names) - _LISTED} more problems" if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + more
-
-
-def _tables(run: Run) -> list[str]:
-    folders = sorted(path.name for path in run.folder.iterdir() if path.is_dir())
-    return [name for name in folders if name != "problems"]

@@ -24,6 +24,11 @@ class VerifierSettings:
     isolate: Isolate = "program"
     """what gets a process of its own"""
 
+    @classmethod
+    def of(cls, verifier: Verifier) -> "VerifierSettings":
+        """Those of a verifier that verdicts depend on."""
+        return cls(limits=verifier.limits, isolate=verifier.isolate)
+
     def verifier(self) -> Verifier:
         """A verifier, whose jails are started."""
         return Verifier(self.workers, self.limits, self.allow_unsafe, isolate=self.isolate)
