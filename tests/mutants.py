@@ -83,13 +83,11 @@ def ignored(tree: ast.AST) -> set[int]:
     """What is said to people or to the type checker, and no behaviour: messages, annotations."""
     found: set[int] = set()
     for node in ast.walk(tree):
-        below: list[Any] = []
+        below: list[Any] = [getattr(node, "annotation", None), getattr(node, "returns", None)]
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             below = [*node.exc.args]
         elif isinstance(node, ast.JoinedStr):
             below = [node]
-        else:
-            below = [getattr(node, "annotation", None), getattr(node, "returns", None)]
         found |= {id(child) for each in filter(None, below) for child in ast.walk(each)}
     return found
 
@@ -148,16 +146,9 @@ def noticed(made: Mutant, limit: float) -> str:
         shutil.copytree(ROOT / "src", Path(folder) / "src")
         (file := Path(folder) / made.file.relative_to(ROOT)).write_text(made.source)
         # Jails hide the copy alone, so "import the judge" finds the package that it was made of.
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-        command += [
-            "-k",
-            "not judge]",
-            "-m",
-            "not slow",
-            "--hypothesis-profile=no-shrinking",
-            "--rootdir",
-            str(ROOT),
-        ]
+        options = "-x -q -p no:cacheprovider --hypothesis-profile=no-shrinking --rootdir".split()
+        command = [sys.executable, "-m", "pytest", *options, str(ROOT)]
+        command += ["-m", "not slow", "-k", "not judge]"]
         path = os.pathsep.join([str(Path(folder) / "src"), str(ROOT)])
         environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "TMPDIR": folder}
         process = subprocess.Popen(

@@ -27,15 +27,22 @@ log_ratio = st.floats(-20, 20) | st.floats(-0.5, 0.5) | st.sampled_from([-20.0, 
 
 
 @st.composite
-def groups(draw, rewards=None):
+def groups(draw, rewards=None, n=None):
     """(rewards, log-ratios) of n <= 8 samples: ties and equal groups often, extremes sometimes."""
-    n = draw(st.integers(1, 8))
+    n = n or draw(st.integers(1, 8))
     kind = draw(st.sampled_from(["fractions", "wild", "equal"])) if rewards is None else rewards
     if kind == "equal":
         r = [draw(wild)] * n
     else:
         r = draw(st.lists(fractions if kind == "fractions" else wild, min_size=n, max_size=n))
     return r, draw(st.lists(log_ratio, min_size=n, max_size=n))
+
+
+@st.composite
+def batches(draw):
+    """Three groups of one size."""
+    n = draw(st.integers(1, 8))
+    return [draw(groups(n=n)) for _ in range(3)]
 
 
 def tensor(values) -> torch.Tensor:
@@ -52,17 +59,19 @@ def allowed(baseline: str, k: int, n: int) -> bool:
     return k >= 2 if baseline == "loo-1" else baseline == "none" or k < n
 
 
-@settings(max_examples=100)
-@given(groups())
-def test_weights_are_the_enumerated_sums_for_every_k(group):
-    """Of every order with every baseline: a group is drawn and enumerated once for all of them."""
-    r, log_ratios = group
-    ratios = tensor(log_ratios).exp().tolist()
-    for k, (order, baseline) in product(range(1, len(r) + 1), CASES):
-        if allowed(baseline, k, len(r)) and (order != "normalized" or k < len(r)):
-            given_ratios = None if order == "on-policy" else tensor(log_ratios)
-            got = weights(tensor(r), k, given_ratios, order=order, baseline=baseline)
-            assert_close(got, brute.weights(r, ratios, k, order, baseline), (order, baseline, k))
+@settings(max_examples=40)
+@given(batches())
+def test_weights_are_the_enumerated_sums_for_every_k(batch):
+    """Of every order with every baseline: a batch is drawn and enumerated once for all of them."""
+    rewards, log_ratios = ([group[i] for group in batch] for i in (0, 1))
+    r, x, n = tensor(rewards), tensor(log_ratios), len(rewards[0])
+    ratios = x.exp().tolist()
+    for k, (order, baseline) in product(range(1, n + 1), CASES):
+        if allowed(baseline, k, n) and (order != "normalized" or k < n):
+            found = weights(r, k, None if order == "on-policy" else x, order=order, baseline=baseline)
+            for got, own_rewards, own_ratios in zip(found, rewards, ratios, strict=True):
+                want = brute.weights(own_rewards, own_ratios, k, order, baseline)
+                assert_close(got, want, (order, baseline, k))
 
 
 @given(groups())

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxk.estimators import METHODS, advantages
@@ -22,6 +22,7 @@ def batches(draw):
 
 
 @pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=40)
 @given(batch=batches())
 def test_every_group_gets_its_own_advantages_whatever_the_order(method, batch):
     groups, order = batch
@@ -33,6 +34,7 @@ def test_every_group_gets_its_own_advantages_whatever_the_order(method, batch):
 
 
 @pytest.mark.parametrize("method", ["off-policy", "off-policy-exact"])
+@settings(max_examples=50)
 @given(batch=batches(), seed=st.integers(0, 9))
 def test_ratios_stay_with_their_samples(method, batch, seed):
     groups, order = batch

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxk.records import AssertTest, CallTest, Status, StdinTest, TestResult, Verdict
@@ -41,6 +41,7 @@ def typed(value):
     return type(value), value
 
 
+@settings(max_examples=40)
 @given(st.lists(all_tests))
 def test_what_is_written_is_read_again_with_its_types(tests):
     again = tests_from_json(tests_to_json(tests))

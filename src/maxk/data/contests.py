@@ -106,8 +106,8 @@ def cure(row: Row, account: Account) -> Problem | None:
 def difficulty(level: int | str) -> str | None:
     """The name of a level that CodeContests writes as a number; other names stay as they are.
 
-    >>> difficulty(7), difficulty("2"), difficulty("very hard"), difficulty(0)
-    ('A', 'MEDIUM', 'very hard', None)
+    >>> difficulty(7), difficulty("2"), difficulty(1), difficulty("very hard"), difficulty(0)
+    ('A', 'MEDIUM', 'EASY', 'very hard', None)
     """
     if isinstance(level, str) and not level.isdecimal():
         return level
