@@ -80,10 +80,11 @@ def changes(node: Any) -> Iterator[Callable[[Any], None] | None]:
 
 
 def ignored(tree: ast.AST) -> set[int]:
-    """What is said to people or to the type checker, and no behaviour: messages, annotations."""
+    """What is said to people or to the type checker, and no behaviour: messages, types, decorators."""
     found: set[int] = set()
     for node in ast.walk(tree):
-        below: list[Any] = [getattr(node, "annotation", None), getattr(node, "returns", None)]
+        named = [getattr(node, name, None) for name in ("annotation", "returns")]
+        below: list[Any] = [*named, *getattr(node, "decorator_list", [])]
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             below = [*node.exc.args]
         elif isinstance(node, ast.JoinedStr):
@@ -146,8 +147,8 @@ def noticed(made: Mutant, limit: float) -> str:
         shutil.copytree(ROOT / "src", Path(folder) / "src")
         (file := Path(folder) / made.file.relative_to(ROOT)).write_text(made.source)
         # Jails hide the copy alone, so "import the judge" finds the package that it was made of.
-        options = "-x -q -p no:cacheprovider --hypothesis-profile=no-shrinking --rootdir".split()
-        command = [sys.executable, "-m", "pytest", *options, str(ROOT)]
+        options = ["--hypothesis-profile=no-shrinking", "-p", "no:cacheprovider", "-x", "-q"]
+        command = [sys.executable, "-m", "pytest", *options, "--rootdir", str(ROOT)]
         command += ["-m", "not slow", "-k", "not judge]"]
         path = os.pathsep.join([str(Path(folder) / "src"), str(ROOT)])
         environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "TMPDIR": folder}

@@ -68,7 +68,8 @@ def test_weights_are_the_enumerated_sums_for_every_k(batch):
     ratios = x.exp().tolist()
     for k, (order, baseline) in product(range(1, n + 1), CASES):
         if allowed(baseline, k, n) and (order != "normalized" or k < n):
-            found = weights(r, k, None if order == "on-policy" else x, order=order, baseline=baseline)
+            at = None if order == "on-policy" else x
+            found = weights(r, k, at, order=order, baseline=baseline)
             for got, own_rewards, own_ratios in zip(found, rewards, ratios, strict=True):
                 want = brute.weights(own_rewards, own_ratios, k, order, baseline)
                 assert_close(got, want, (order, baseline, k))
