@@ -10,6 +10,7 @@ A cell is an ordinary configuration of `maxk train`. Its name begins with its ki
     drift            many updates on a batch and a higher learning rate
     try              what may be better, trained on MBPP train, measured on validation alone; some
                      are methods of experiments/pocket/tried.py
+    lag16            sampled by a policy 16 updates old, on LeetCode
     choose           the same, trained on LeetCode, so that all of MBPP but test is to measure on
 """
 
@@ -218,6 +219,12 @@ LAST = (  # of these, for the last comparison
     *("grpo-of-3", "grpo-of-3-kept-15", "grpo-of-3-kept-30", "grpo-of-3-kept-50"),
     "off-policy-exact-of-3",
 )
+LAGGING: dict[str, tuple[str, dict[str, Any]]] = {  # experiments/registered/PROTOCOL.md
+    "grpo": ("grpo", {}),
+    "bon-centered": ("bon-centered", {}),
+    "normalized": ("off-policy-normalized", TOKEN | OPEN),
+    "normalized-mean": ("off-policy-normalized", TOKEN | OPEN | K1),
+}
 DRIFT = {"num_iterations": 8, **FAST}
 
 
@@ -269,6 +276,9 @@ def cells() -> dict[str, dict[str, Any]]:
     for which, (method, more, trl) in CHOICES.items():
         name = f"choose-{which}"
         made[name] = cell(name, method, LEETCODE, SMALL | LONGER | trl, **more)
+    for which, (method, more) in LAGGING.items():
+        name = f"lag16-{which}"
+        made[name] = cell(name, method, LEETCODE, SMALL | LONGER, **more)
     off_policy = ("off-policy", "off-policy-exact", "off-policy-normalized")
     for method in ("grpo", "bon-centered", *off_policy):
         name = f"drift-{method}"

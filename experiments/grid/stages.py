@@ -192,6 +192,8 @@ class Cell:
         """A line a step in the place of all its figures, which are in the metrics."""
         from transformers import PrinterCallback, TrainerCallback
 
+        from experiments.grid.lag import lag_of, lagging
+
         say, name = self.site.say, self.full_name
         shown = ("reward", "max_at/8", "entropy", "grad_norm", "step_time")
 
@@ -203,6 +205,8 @@ class Cell:
                 text = ", ".join(f"{key} {float(value):.3g}" for key, value in found.items())
                 say(f"{name}: step {state.global_step} of {state.max_steps}, {text}")
 
+        if lag := lag_of(self.name):
+            lagging(trainer, lag)
         trainer.remove_callback(PrinterCallback)
         trainer.add_callback(Brief())
         if self.site.profile is not None:
