@@ -82,7 +82,7 @@ class Keep(TrainerCallback):
         if state.global_step == 0:
             self.trainer.keep()
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_step_end(self, *args: Any, **kwargs: Any) -> None:
         self.trainer.keep()
 
 

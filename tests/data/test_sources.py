@@ -78,6 +78,12 @@ def test_the_hub_is_asked_for_a_pinned_revision(monkeypatch, name, split, argume
     assert (problem.origin, len(revision or "")) == (arguments[0], 40)
 
 
+def test_a_row_of_the_hub_that_cannot_be_read_is_named(monkeypatch):
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: [published.mbpp(), {}])
+    with pytest.raises(ValueError, match=r"^google-research-datasets/mbpp train, row 1, field"):
+        load("mbpp", "train")
+
+
 @pytest.mark.parametrize(
     ("name", "split", "hub", "files", "row"),
     [
@@ -164,6 +170,13 @@ def test_a_folder_of_files_named_after_their_splits_gives_the_split(tmp_path):
 def test_a_folder_without_the_split_says_what_it_holds(tmp_path):
     published.write_jsonl(tmp_path / "mine.jsonl", [published.codeforces()])
     with pytest.raises(FileNotFoundError, match=r"nothing for the split 'train' .* mine\.jsonl"):
+        load("codeforces", "train", tmp_path)
+
+
+def test_a_folder_of_many_files_is_said_by_the_first(tmp_path):
+    for number in range(7):
+        published.write_jsonl(tmp_path / f"{number}.jsonl", [published.codeforces()])
+    with pytest.raises(FileNotFoundError, match=r"it holds 0\.jsonl, .* 4\.jsonl and 2 more\."):
         load("codeforces", "train", tmp_path)
 
 

@@ -51,18 +51,18 @@ def test_without_a_lag_it_is_the_trainer_itself(tmp_path):
 
 @pytest.mark.parametrize("method", ["off-policy-normalized", "grpo"])
 def test_ratios_are_to_the_policy_that_sampled(tmp_path, method):
-    more: dict[str, Any] = {"method": method, "k": None if method == "grpo" else 2}
-    if method != "grpo":
-        more |= {"clamp_delta": float("inf"), "masking": "none"}
-    trainer = trained(tmp_path, LAG, **more)
+    open_ended: dict[str, Any] = {"k": 2, "clamp_delta": float("inf"), "masking": "none"}
+    trainer = trained(tmp_path, LAG, method=method, **(open_ended if method != "grpo" else {}))
     checked = 0
     for seen in trainer.seen:
         batch, step = seen["batch"], seen["step"]
         sampler = max(batch["step"] - LAG, 0)
         ratios = logps(trainer.states[step], batch) - logps(trainer.states[sampler], batch)
-        k = None if method == "grpo" else 2
-        given = None if method == "grpo" else ratios.view_as(batch["rewards"])
-        want = advantages(method, batch["rewards"], k, given)
+        if method == "grpo":
+            want = advantages(method, batch["rewards"])
+        else:
+            given = ratios.view_as(batch["rewards"])
+            want = advantages(method, batch["rewards"], 2, given, clamp_delta=float("inf"))
         torch.testing.assert_close(
             seen["weights"], want.flatten()[seen["row"]].float(), atol=2e-5, rtol=1e-4
         )
@@ -72,7 +72,7 @@ def test_ratios_are_to_the_policy_that_sampled(tmp_path, method):
 
 def test_tokens_of_grpo_are_clipped_by_their_ratio_to_the_sampler(tmp_path):
     """The old log-probabilities that TRL compares with are those of the lagging weights."""
-    trainer = trained(tmp_path, LAG, method="grpo", k=None)
+    trainer = trained(tmp_path, LAG, method="grpo")
     [micro] = trainer._buffered_inputs
     batch = trainer.batches[-1]
     sampler = batch["step"] - LAG
@@ -84,14 +84,16 @@ def test_tokens_of_grpo_are_clipped_by_their_ratio_to_the_sampler(tmp_path):
 
 
 def test_it_keeps_no_more_weights_than_it_will_use(tmp_path):
-    trainer = trained(tmp_path, LAG, method="grpo", k=None, max_steps=10)
+    trainer = trained(tmp_path, LAG, method="grpo", max_steps=10)
     assert set(trainer.kept) == {6, 8, 10}  # batches come every second update
 
 
-@pytest.mark.parametrize("setting", [{"num_iterations": 1}, {"beta": 0.1}])
-def test_what_is_not_tried_is_refused(tmp_path, setting):
-    with pytest.raises(ValueError, match=next(iter(setting))):
-        trained(tmp_path, LAG, method="grpo", k=None, **setting)
+@pytest.mark.parametrize(("setting", "value"), [("num_iterations", 1), ("beta", 0.1)])
+def test_what_is_not_tried_is_refused(tmp_path, setting, value):
+    trainer = trained(tmp_path, 0, method="grpo", max_steps=1)
+    setattr(trainer.args, setting, value)
+    with pytest.raises(ValueError, match=setting):
+        lagging(trainer, LAG)
 
 
 def same(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> bool:

@@ -112,6 +112,7 @@ def test_the_folder_holds_all_there_is_to_know(unbroken):
     rows = run.read("rollouts").to_pylist()
     assert {row["problem"] for row in rows} <= kept.keys()
     assert len(rows) == 3 * 16
+    assert run.parts("rollouts") == ["step-0000000", "step-0000003", "step-0000006"]
     assert {row["step"] for row in rows} == {0, 3, 6}
     assert all(len(row["weights"]) == len(row["log_ratios"]) == 3 for row in rows)
     assert any(row["reward"] > 0 for row in rows), "nothing to learn: the tests below are empty"

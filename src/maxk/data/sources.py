@@ -95,6 +95,7 @@ def files_of(dataset: "DataSet", split: str, source: Path) -> list[Path]:
     if found:
         return [source / p for p in found]
     names = ", ".join(map(str, here[:5])) or "no data files"
+    names += f" and {len(here) - 5} more" if len(here) > 5 else ""
     raise FileNotFoundError(
         f"source={str(source)!r} has nothing for the split {split!r} of {dataset.name}; it holds "
         f"{names}. Name the file itself, or name the files after their splits"
