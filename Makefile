@@ -44,7 +44,7 @@ $(CHECKS):
 	@mkdir -p .checks; began=$$(date +%s); $(TOOL) || exit 1; \
 		printf '%5d s  %s\n' $$(( $$(date +%s) - began )) '$(TOOL)' >.checks/$@
 
-WORKERS ?= 2
+WORKERS ?= 3
 test: check browser ## check, then the whole test suite but the slow ones, WORKERS files at a time
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -m "not slow" -n $(WORKERS) --dist loadfile \
 		--no-loadscope-reorder --durations=10 --ignore=tests/experiments

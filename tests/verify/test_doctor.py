@@ -2,10 +2,11 @@
 
 import errno
 import os
+from types import SimpleNamespace
 
 import pytest
 
-from maxk.verify import doctor
+from maxk.verify import Verifier, doctor
 from maxk.verify.isolation.probe import Kernel, probe
 
 
@@ -18,6 +19,12 @@ def test_on_this_machine_every_layer_of_its_tier_works_and_a_program_passes():
     if report.tier == "A":
         assert all(f.works for f in rest)
     assert report.trial.startswith("an honest program passed its 10 tests")
+
+
+def test_the_trial_says_how_long_it_took(monkeypatch):
+    with Verifier(workers=1) as verifier:
+        monkeypatch.setattr(doctor, "time", SimpleNamespace(perf_counter=iter([9, 9.25]).__next__))
+        assert "10 tests in 250 ms" in doctor.trial(verifier)
 
 
 @pytest.mark.parametrize(

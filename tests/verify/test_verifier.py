@@ -236,7 +236,8 @@ def test_code_of_a_test_sees_nothing_of_the_tests_before_it(verifier):
 
 def test_one_process_runs_the_test_code_of_a_program_until_something_breaks_it():
     program = (
-        "import os\ndef f(x):\n    if x == 3: os._exit(1)\n    while x == 4: pass\n    return x"
+        "import os\ndef f(x):\n    if x == 3: os._exit(1)\n    while x == 4: pass\n"
+        "    if x == 6: raise MemoryError\n    return x"
     )
 
     def processes(*numbers: int) -> tuple[int, list[str]]:
@@ -249,13 +250,14 @@ def test_one_process_runs_the_test_code_of_a_program_until_something_breaks_it()
     assert processes(1, 2, 5) == (2, [passed] * 3)
     assert processes(1, 3, 5) == (4, [passed, "runtime error", passed])
     assert processes(1, 4, 5) == (4, [passed, "timeout", passed])
+    assert processes(1, 6, 5) == (3, [passed, "memory", passed])
 
 
 def test_test_code_has_the_cpu_limit_for_every_test_anew(verifier):
     slow = "import time\nend = time.process_time() + 0.25\nwhile time.process_time() < end: f(1)"
     (verdict,) = verifier.judge([("def f(x): return x", [AssertTest(slow)] * 4)])
     assert statuses(verdict) == ["passed"] * 4
-    endless = [AssertTest("while True: pass"), AssertTest("assert f(1) == 1")]
+    endless = [AssertTest("while True: pass"), AssertTest("assert 1 == f(1)")]
     (verdict,) = verifier.judge([("def f(x): return x", endless)])
     assert statuses(verdict) == ["wrong answer", "passed"]
 
@@ -593,21 +595,26 @@ def test_a_zygote_killed_with_a_message_unread_is_a_fault_of_the_machine():
             worker._receive(protocol.EXIT, 10.0, 1)
 
 
+def changed_zygote(folder, monkeypatch, lines: str) -> None:
+    """Put lines where a process takes its limits on, which knows the number of CPU seconds."""
+    source = jail._ZYGOTE.read_text()
+    line = "        limits.limit(resource.RLIMIT_CPU, cpu_seconds)\n"
+    assert source.count(line) == 1
+    (folder / "zygote.py").write_text(source.replace(line, line + lines))
+    for name in ("wire.py", "protocol.py"):
+        shutil.copy(jail._ZYGOTE.with_name(name), folder)
+    shutil.copytree(jail._ZYGOTE.with_name("isolation"), folder / "isolation")
+    monkeypatch.setattr(jail, "_ZYGOTE", folder / "zygote.py")
+
+
 def test_a_process_that_cannot_lock_itself_in_is_no_fault_of_the_program(tmp_path, monkeypatch):
     """Neither that of the program nor the one for the code of its tests.
 
     No kernel that passes the checks at the start refuses it later, so that the refusal is made up:
     it meets a process that asks for more than 100 s of CPU time.
     """
-    source = jail._ZYGOTE.read_text()
-    line = "        limits.limit(resource.RLIMIT_CPU, cpu_seconds)\n"
-    assert source.count(line) == 1
     refusal = "        if cpu_seconds > 100:\n            raise OSError('refused')\n"
-    (tmp_path / "zygote.py").write_text(source.replace(line, line + refusal))
-    for name in ("wire.py", "protocol.py"):
-        shutil.copy(jail._ZYGOTE.with_name(name), tmp_path)
-    shutil.copytree(jail._ZYGOTE.with_name("isolation"), tmp_path / "isolation")
-    monkeypatch.setattr(jail, "_ZYGOTE", tmp_path / "zygote.py")
+    changed_zygote(tmp_path, monkeypatch, refusal)
     double = "def double(x): return 2 * x"
     test = AssertTest("for i in range(3):\n    assert double(i) == 2 * i", "double")
     with Verifier(workers=1, limits=Limits(cpu_seconds=4)) as verifier:
@@ -644,6 +651,16 @@ def test_a_process_that_ends_before_it_is_locked_in_is_no_fault_of_the_program(m
         with pytest.raises(WorkerFailed, match="before it was locked in: exited with 1"):
             worker.judge(DOUBLE, [*TESTS])
         monkeypatch.undo()
+        assert {result.status for result in worker.judge(DOUBLE, [*TESTS])} == {Status.PASSED}
+
+
+def test_a_process_that_never_starts_is_no_fault_of_the_program(tmp_path, monkeypatch):
+    """It hangs before it can say that it is locked in."""
+    changed_zygote(tmp_path, monkeypatch, "        while cpu_seconds > 100: pass\n")
+    with Verifier(workers=1, limits=Limits(cpu_seconds=2, wall_seconds=0.5)) as verifier:
+        (worker,) = verifier.workers
+        with pytest.raises(WorkerFailed, match="a child did not start"):
+            worker.judge(DOUBLE, [*TESTS] * 50)
         assert {result.status for result in worker.judge(DOUBLE, [*TESTS])} == {Status.PASSED}
 
 

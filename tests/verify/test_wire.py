@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxk.verify.wire import (
-    MAX_DEPTH,
     MalformedError,
     Members,
     NotPlainError,
@@ -94,7 +93,16 @@ def test_cycles_and_deep_nesting_are_refused_on_both_sides():
         with pytest.raises(NotPlainError, match="nested more than"):
             encode(value)
     with pytest.raises(MalformedError, match="nested more than"):
-        decode(b"l\0\0\0\1" * (MAX_DEPTH + 2) + b"N" * 9)
+        decode(b"l\0\0\0\1" * 102 + b"N" * 9)
+
+
+def test_lists_may_be_a_hundred_deep():
+    deep: list = []
+    for _ in range(99):
+        deep = [deep]
+    assert decode(encode(deep)) == deep
+    with pytest.raises(NotPlainError, match="nested more than 100 deep"):
+        encode([[deep]])
 
 
 def test_too_much_is_refused_by_the_writer():
