@@ -126,6 +126,18 @@ def test_half_a_run_is_not_measured(tmp_path):
         read_run(tmp_path)
 
 
+def test_the_problems_that_lack_completions_are_counted(tmp_path):
+    run = Run.open(run_of(tmp_path / "base", rewards(0)))
+    for table in ("completions", "verdicts"):
+        rows = run.read(table)
+        kept = [each not in ("mbpp/3", "mbpp/4") for each in rows["problem"].to_pylist()]
+        for part in run.parts(table):
+            run.remove(table, part)
+        run.write(table, "00000", rows.filter(pa.array(kept)))
+    with pytest.raises(RunError, match=r"fewer than 16 completions of 2 of 60 problems"):
+        read_run(run.folder)
+
+
 def test_compare_marks_the_best_and_lists_paired_differences(tmp_path):
     one, two = rewards(0), np.maximum(rewards(0), rewards(5))
     folders = [run_of(tmp_path / "base", one), run_of(tmp_path / "ours", two)]
