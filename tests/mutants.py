@@ -82,13 +82,13 @@ def changes(node: Any) -> Iterator[Callable[[Any], None] | None]:
 
 
 def ignored(tree: ast.AST) -> set[int]:
-    """What is no behaviour: messages to people, types, decorators."""
+    """What is no behaviour: messages to people, types, decorators, zip's strict=True."""
     found = set()
     for node in ast.walk(tree):
         below: list[Any] = [getattr(node, name, None) for name in ("annotation", "returns")]
         below += getattr(node, "decorator_list", [])
         below += getattr(getattr(node, "exc", None), "args", [])  # of what is raised
-        below += [node] * isinstance(node, ast.JoinedStr)
+        below += [node] * (isinstance(node, ast.JoinedStr) or getattr(node, "arg", "") == "strict")
         found |= {id(child) for each in filter(None, below) for child in ast.walk(each)}
     return found
 
