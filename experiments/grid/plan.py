@@ -15,7 +15,7 @@ from maxk.verify import Limits
 
 HERE = Path(__file__).parent
 BASE = "base"  # the cell that is not trained
-_MADE = re.compile(r"(.+?)(?:-of-(\d+))?(?:-kept-(\d+))?")  # kept.py
+_MADE = re.compile(r"(.+?)(?:-of-(\d+))?(?:-(?:kept|base)-(\d+))?")  # kept.py
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ def made_of(name: str) -> tuple[str, int]:
 def base_share(name: str) -> float:
     """The share of the base model's weights in a cell that is made of others.
 
-    >>> base_share("choose-grpo-of-3-kept-30"), base_share("choose-grpo")
-    (0.3, 0.0)
+    >>> base_share("choose-grpo-of-3-kept-30"), base_share("leetcode-grpo-base-30")
+    (0.3, 0.3)
     """
     found = _MADE.fullmatch(name)
     assert found is not None

@@ -45,9 +45,9 @@ E1 = Experiment(
         "GRPO": "leetcode-grpo-e1",
         "bon-centered": "leetcode-bon-centered-e1",
         "off-policy-exact": "leetcode-off-policy-exact-e1",
-        "GRPO, 30 % base": "leetcode-grpo-kept-30-e1",
-        "bon-centered, 30 % base": "leetcode-bon-centered-kept-30-e1",
-        "off-policy-exact, 30 % base": "leetcode-off-policy-exact-kept-30-e1",
+        "GRPO, 30 % base": "leetcode-grpo-base-30-e1",
+        "bon-centered, 30 % base": "leetcode-bon-centered-base-30-e1",
+        "off-policy-exact, 30 % base": "leetcode-off-policy-exact-base-30-e1",
     },
     6,
     (
