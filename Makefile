@@ -7,7 +7,7 @@ AXE := .axe/axe.min.js
 QUICK := -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20
 
 CHECKS := check-lint check-format check-types check-layers
-.PHONY: help setup browser check $(CHECKS) test test-experiments mutants test-old-trl test-verl slow demo demo-full bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-report figures pocket clean
+.PHONY: help setup browser check $(CHECKS) test test-experiments mutants test-old-trl test-verl slow taste demo demo-full bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-report figures pocket clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -74,6 +74,9 @@ test-verl: .venv-verl ## maxk in verl 0.9.1: plugin, advantages, rewards, traini
 
 slow: setup .venv-bench ## the tests that take minutes, the soak of 100,000 programs among them
 	$(RUN) -m pytest -m slow
+
+taste: setup ## judge six programs, weigh a group, compare two stored runs: 20 seconds, no training
+	PYTHONPATH=. $(RUN) examples/taste.py
 
 demo: setup ## train a small model with GRPO and for max@k, measure both, write a report (no GPU)
 	$(RUN) examples/demo.py --out out/demo

@@ -17,10 +17,15 @@ _ADDRESS = "127.0.0.1"
 
 
 class Watched:
-    """A page that follows its folders. build: makes the page of a version number."""
+    """A page that follows its folders.
 
-    def __init__(self, folders: Sequence[Path], build: Callable[[int], str]) -> None:
-        self.folders, self.build = folders, build
+    build: makes the page of a version number. seconds: between two checks, at least.
+    """
+
+    def __init__(
+        self, folders: Sequence[Path], build: Callable[[int], str], seconds: float = _SECONDS
+    ) -> None:
+        self.folders, self.build, self.seconds = folders, build, seconds
         self.version, self.trouble = 0, ""
         self.page = b""
         self.seen: object = None
@@ -45,7 +50,7 @@ class Watched:
         while not self.stop.is_set():
             begun = time.monotonic()
             self.check()
-            self.stop.wait(max(_SECONDS, 2 * (time.monotonic() - begun)))
+            self.stop.wait(max(self.seconds, 2 * (time.monotonic() - begun)))
 
 
 def fingerprint(folders: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
