@@ -106,7 +106,7 @@ class RewardTable(Table):
 class MethodTable(Table):
     """How rewards become advantages: `maxk.estimators.MethodSettings`, with `name` for its method.
 
-    docs/estimators.md has the methods.
+    docs/explanation/mathematics.md has the methods.
     """
 
     name: str = MethodSettings.method

@@ -1,6 +1,6 @@
 """Tests and verdicts as JSON: how they lie in files and in the columns of a data set.
 
-A test is an object with one of these sets of fields (docs/files.md):
+A test is an object with one of these sets of fields (docs/reference/files.md):
 
     {"input": "3\\n", "output": "6"}                          and optionally "tolerance", "exact"
     {"function": "double", "args": [3], "expected": 6}        and optionally "tolerance"

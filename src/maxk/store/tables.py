@@ -3,7 +3,7 @@
     config.toml   model, backend, base_url, n, shard; [data]; [settings] of `maxk.sample.Sampling`
 
     problems      so that a run can be verified and reported without its data set
-      id, statement, prompt (JSON), tests (JSON, docs/files.md), examples (JSON), entry_point,
+      id, statement, prompt (JSON), tests (JSON, docs/reference/files.md), examples (JSON), entry_point,
       reference, difficulty, origin, starter, preamble, time_limit, tags, verbatim
 
     completions   one sample a row, in the order in which they were done
