@@ -77,9 +77,10 @@ OLD = {"sync_ref_model": True, "ref_model_mixup_alpha": 1.0, "ref_model_sync_ste
 FAST, SLOW, SLOWER = ({"learning_rate": rate} for rate in (5e-6, 2e-6, 1e-6))
 # What the small model and the small set ask for, the same for every method. No KL term: it weighs
 # differently against advantages of different scale (docs/explanation/decisions.md), and Adam makes
-# the methods comparable without it. 2 epochs of 464 problems are 928 prompts, where the paper's epoch has
-# 2,490; LeetCode has 1,401 in one. Completions that cannot change the policy are left out of the
-# updates. The learning rate was chosen on validation, by GRPO (experiments/archive/tries.md).
+# the methods comparable without it. 2 epochs of 464 problems are 928 prompts, where the paper's
+# epoch has 2,490; LeetCode has 1,401 in one. Completions that cannot change the policy are left out
+# of the updates. The learning rate was chosen on validation, by GRPO
+# (experiments/archive/tries.md).
 SMALL = {"beta": 0.0, "skip_zero_variance": True} | SLOW
 EPOCHS = {"num_train_epochs": 2}
 KL = {"beta": 0.02, "skip_zero_variance": False}

@@ -32,7 +32,10 @@ def weights(
     order: Order = "exact",
     baseline: Baseline = "none",
 ) -> Float[Tensor, "*batch n"]:
-    """Weight w_i of every sample in the gradient of max@k: minimise -sum_i w_i log pi(y_i|x).
+    r"""Weight w_i of every sample in the gradient of max@k: minimise -sum_i w_i log pi(y_i|x).
+
+    .. math:: w_i = \frac{\partial S_k}{\partial l_i} = \binom{n}{k}^{-1} \sum_{I \ni i}
+              \prod_{j \in I} \rho_j \max_{j \in I} r_j, \quad \rho_i = e^{l_i}
 
     order: how the ratios enter.
       "on-policy"  w_i = dS_k/dl_i at rho = 1 (paper eq. 8-9), O(n log n); takes no log_ratios.
@@ -87,7 +90,10 @@ def weights(
 def subset_max(
     rewards: Shaped[Tensor, "*batch n"], log_ratios: Float[Tensor, "*batch n"], k: int
 ) -> Float[Tensor, "*batch"]:
-    """S_k: unbiased estimate of max@k of pi from n samples of pi_old, in O(nk).
+    r"""S_k: unbiased estimate of max@k of pi from n samples of pi_old, in O(nk).
+
+    .. math:: S_k(r, \rho) = \binom{n}{k}^{-1} \sum_{|I| = k} \prod_{i \in I} \rho_i
+              \max_{i \in I} r_i, \quad \rho_i = e^{l_i}
 
     Differentiable once in `log_ratios` (the gradient is `weights(rewards, k, log_ratios)`) and in
     `rewards`; a second derivative raises an error.
