@@ -63,7 +63,8 @@ def max_rl(r: Tensor) -> Tensor:
 
     .. math:: A_i = r_i / \bar r - 1
 
-    The gradient of log pass@1 up to order n in the failure rate, for rewards >= 0.
+    For binary rewards n times the gradient of sum_{t < n} pass@t / t, which tends to log pass@1 as
+    n grows. Takes rewards >= 0.
     """
     if not torch.compiler.is_compiling() and bool((r < 0).any()):
         raise ValueError(

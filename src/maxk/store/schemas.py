@@ -1,6 +1,6 @@
-"""What lies in a run's folder: its files, and the columns of its tables with their meaning.
+"""What lies in a run's folder: its files, its metrics, and the columns of its tables.
 
-docs/reference/files.md shows both; `maxk.store.run.FORMAT`, in config.toml, is their version.
+docs/reference/files.md shows all of it; `maxk.store.run.FORMAT`, in config.toml, is their version.
 """
 
 from typing import NamedTuple
@@ -30,6 +30,24 @@ FILES = {  # of a folder, and which command writes them
     "checkpoints/": "of `maxk train`: TRL's, with maxk-R.pt of each process R beside them, the "
     "batch in progress",
     "model/": "of `maxk train`: the trained model, written when the run is finished",
+}
+
+METRICS = {  # of a line of metrics.jsonl, beside TRL's own
+    "max_at/K": "max@k of the training groups, unbiased; K is 1, 2, 4, 8",
+    "groups/zero_variance": "share of groups in which every weight is 0",
+    "groups/all_correct": "share of groups in which any k samples hold a full reward",
+    "weights/rms": "root mean square of the weights of a batch",
+    "unique": "different completions of a group as a share of n",
+    "k": "the k of the step",
+    "policy_lag/iteration_I/mean": "absolute log-ratio of completions in pass I over the batch, in "
+    "nats",
+    "policy_lag/iteration_I/max": "the largest of them",
+    "ratio/effective": "effective number of subsets of k as a share of all",
+    "ratio/masked": "share of completions that masking drops",
+    "ratio/clamped": "share of completions whose ratio is further than clamp_delta from 1",
+    "skipped": "share of completions that skip_zero_variance leaves out",
+    "verdict/STATUS": "share of tests with this status; no_program: share of completions",
+    "seconds/PHASE": "time of a step by phase: sampling, verifying, pre-pass, loading, update",
 }
 
 _TEXT, _WHOLE, _NUMBER = pa.string(), pa.int32(), pa.float64()
