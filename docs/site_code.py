@@ -49,6 +49,7 @@ class FromCode(SphinxDirective):
         raise NotImplementedError
 
     def run(self) -> list[nodes.Node]:
+        self.env.note_reread()  # the code may have changed where the page has not
         return self.parse_text_to_nodes(self.markdown(), allow_section_headings=True)
 
 
