@@ -1,9 +1,11 @@
 """What the site reads from the code when it is built: nothing on these pages is copied by hand.
 
 maxk-api MODULE       every public name of a module, from its docstrings
+maxk-help             what `maxk --help` prints
 maxk-cli              every command, from its own --help
 maxk-configuration    every key of a configuration, from its pydantic models
-maxk-methods          the table of methods, and the formula of each
+maxk-methods          the table of methods
+maxk-formulas         the formula of each method
 maxk-run-files        the files of a run
 maxk-metrics          what a training run logs
 maxk-table NAME       the columns of a table of a run
@@ -61,6 +63,12 @@ def table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join(text)
 
 
+def definitions(rows: Iterable[tuple[str, str]]) -> str:
+    """Terms and what they mean, which fit a narrow page where a table does not."""
+    text = "\n\n".join(f"{term}\n: {meaning}" for term, meaning in rows)
+    return f"::::{{div}} keys\n{text}\n::::"
+
+
 def code(text: str) -> str:
     return f"`{text}`" if text else ""
 
@@ -82,7 +90,8 @@ class Api(FromCode):
             importlib.import_module(name)
         with mock(self.config.autodoc_mock_imports):
             module = importlib.import_module(name)
-        told = [described(module, each) for each in asked or public(module)]
+        names = asked or sorted(public(module), key=lambda each: kind_of(getattr(module, each)))
+        told = [described(module, each) for each in names]
         return rst("\n".join([f".. automodule:: {name}", "", *told]))
 
 
@@ -94,13 +103,19 @@ def public(module: ModuleType) -> list[str]:
     return [name for name, value in own if getattr(value, "__module__", "") == module.__name__]
 
 
+def kind_of(value: Any) -> int:
+    """Functions first, then classes, then the rest."""
+    return 0 if inspect.isfunction(value) else 1 if inspect.isclass(value) else 2
+
+
 def described(module: ModuleType, name: str) -> str:
     """The directive of autodoc for a name. What another page describes is a link to it."""
     value, full = getattr(module, name), f"{module.__name__}.{name}"
     if (home := home_of(module, value)) != module.__name__:
         return f".. py:data:: {full}\n   :no-index:\n\n   `{home}.{name}`.\n"
     if inspect.isclass(value):
-        return f".. autoclass:: {full}\n   :members:\n   :show-inheritance:\n"
+        bases = "" if value.__bases__ == (object,) else "   :show-inheritance:\n"
+        return f".. autoclass:: {full}\n   :members:\n{bases}"
     if inspect.isfunction(value):
         return f".. autofunction:: {full}\n"
     if isinstance(value, dict):
@@ -167,9 +182,14 @@ def indented(paragraph: list[str]) -> bool:
 # --- commands ------------------------------------------------------------------------------------
 
 
+class Overview(FromCode):
+    def markdown(self) -> str:
+        return block(help_of([]))
+
+
 class Cli(FromCode):
     def markdown(self) -> str:
-        parts = [block(help_of([]))]
+        parts = []
         for name in COMMANDS:
             parts += [f"## maxk {name}", block(help_of([name]))]
             for action in actions_of(name):
@@ -241,16 +261,19 @@ def tables_of(model: type[BaseModel], path: str) -> Iterator[str]:
         if inspect.isclass(kind) and issubclass(kind, BaseModel):
             inner.append((key, kind))
             continue
-        default = "required" if field.default is PydanticUndefined else default_of(field.default)
+        optional = field.default is not PydanticUndefined
+        kind = code(type_of(kind)) + (
+            f" = {code(repr(field.default))}" if optional else ", required"
+        )
         same = "method" if model is MethodTable and key == "name" else key
         meaning = field.description or meanings[same]
-        rows.append((code(key), code(type_of(kind)), default, " ".join(meaning.split())))
+        rows.append((f"{code(key)} {code(type_of(kind))}{default}", " ".join(meaning.split())))
     title = f"## `[{path}]`" if path else "## Tables at the top"
     if rows:
         yield title
         if path:
             yield (inspect.getdoc(model) or "").partition("\n")[0]
-        yield table(("key", "type", "default", "meaning"), rows)
+        yield definitions(rows)
     for key, kind in inner:
         yield from tables_of(kind, f"{path}.{key}".strip("."))
 
@@ -271,10 +294,6 @@ def type_of(kind: Any) -> str:
     return kind.__name__ if inspect.isclass(kind) and not typing.get_args(kind) else shown(kind)
 
 
-def default_of(value: Any) -> str:
-    return code(repr(value))
-
-
 # --- methods, files, data sets -------------------------------------------------------------------
 
 
@@ -290,10 +309,15 @@ class Methods(FromCode):
             )
             for name, each in METHODS.items()
         ]
-        parts = [table(("method", "advantage", "k", "samples", "from"), rows)]
+        return table(("method", "advantage", "k", "samples", "from"), rows)
+
+
+class Formulas(FromCode):
+    def markdown(self) -> str:
+        parts = []
         for name, each in METHODS.items():
             docstring = inspect.getdoc(each.function) or ""
-            parts += [f"(method-{name})=\n## `{name}`", rst(docstring)]
+            parts += [f"(method-{name})=\n### `{name}`", rst(docstring)]
         return "\n\n".join(parts)
 
 
@@ -353,9 +377,11 @@ class DataSets(FromCode):
 def setup(app: Sphinx) -> dict[str, bool]:
     for name, directive in {
         "maxk-api": Api,
+        "maxk-help": Overview,
         "maxk-cli": Cli,
         "maxk-configuration": Configuration,
         "maxk-methods": Methods,
+        "maxk-formulas": Formulas,
         "maxk-run-files": RunFiles,
         "maxk-metrics": Metrics,
         "maxk-table": Table,

@@ -72,7 +72,7 @@ class ModelTable(Table):
 
 
 class DataTable(Table):
-    """The problems; `maxk data list` has the names, docs/data.md the steps of preparation."""
+    """The problems."""
 
     name: str
     """data set, as `maxk data list` has it"""
@@ -106,7 +106,7 @@ class LimitsTable(Table):
 
 
 class RewardTable(Table):
-    """How a program is judged: `maxk.verify.VerifierSettings` and how a verdict is a reward."""
+    """How a program is judged, and how a verdict becomes a reward."""
 
     kind: RewardKind = "continuous"
     """continuous: the fraction of tests passed; binary: 1 for all of them, else 0"""
@@ -122,10 +122,7 @@ class RewardTable(Table):
 
 
 class MethodTable(Table):
-    """How rewards become advantages: `maxk.estimators.MethodSettings`, with `name` for its method.
-
-    docs/explanation/mathematics.md has the methods.
-    """
+    """How rewards become advantages; `maxk.estimators.MethodSettings` with `name` for its method."""
 
     name: str = MethodSettings.method
     k: int = MethodSettings.k

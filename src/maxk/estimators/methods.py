@@ -63,8 +63,8 @@ def max_rl(r: Tensor) -> Tensor:
 
     .. math:: A_i = r_i / \bar r - 1
 
-    For binary rewards n times the gradient of sum_{t < n} pass@t / t, which tends to log pass@1 as
-    n grows. Takes rewards >= 0.
+    For binary rewards n times the gradient of :math:`\sum_{t<n} \text{pass@}t / t`, which tends to
+    log pass@1 as n grows. Takes rewards >= 0.
     """
     if not torch.compiler.is_compiling() and bool((r < 0).any()):
         raise ValueError(
