@@ -262,9 +262,7 @@ def tables_of(model: type[BaseModel], path: str) -> Iterator[str]:
             inner.append((key, kind))
             continue
         optional = field.default is not PydanticUndefined
-        kind = code(type_of(kind)) + (
-            f" = {code(repr(field.default))}" if optional else ", required"
-        )
+        default = f" = {code(repr(field.default))}" if optional else ", required"
         same = "method" if model is MethodTable and key == "name" else key
         meaning = field.description or meanings[same]
         rows.append((f"{code(key)} {code(type_of(kind))}{default}", " ".join(meaning.split())))
@@ -303,7 +301,7 @@ class Methods(FromCode):
             (
                 f"[`{name}`](#method-{name})",
                 each.summary,
-                ("1 to n - 1" if each.needs_k_below_n else "1 to n") if each.uses_k else "none",
+                ("k < n" if each.needs_k_below_n else "k <= n") if each.uses_k else "none",
                 "off-policy" if each.off_policy else "on-policy",
                 each.reference or "maxk",
             )

@@ -122,7 +122,7 @@ class RewardTable(Table):
 
 
 class MethodTable(Table):
-    """How rewards become advantages; `maxk.estimators.MethodSettings` with `name` for its method."""
+    """How rewards become advantages: `maxk.estimators.MethodSettings`; `name` is its method."""
 
     name: str = MethodSettings.method
     k: int = MethodSettings.k
