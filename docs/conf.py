@@ -41,6 +41,7 @@ myst_links_external_new_tab = False
 
 # --- docstrings -----------------------------------------------------------------------------------
 autodoc_member_order = "bysource"
+autodoc_inherit_docstrings = False
 autodoc_preserve_defaults = True
 autodoc_typehints_format = "short"
 autodoc_mock_imports = ["omegaconf", "ray", "tensordict", "transfer_queue", "verl"]

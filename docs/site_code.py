@@ -22,6 +22,7 @@ import os
 import re
 import typing
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any
 
@@ -113,6 +114,8 @@ def described(module: ModuleType, name: str) -> str:
     value, full = getattr(module, name), f"{module.__name__}.{name}"
     if (home := home_of(module, value)) != module.__name__:
         return f".. py:data:: {full}\n   :no-index:\n\n   `{home}.{name}`.\n"
+    if inspect.ismodule(value):
+        return ""
     if inspect.isclass(value):
         bases = "" if value.__bases__ == (object,) else "   :show-inheritance:\n"
         return f".. autoclass:: {full}\n   :members:\n{bases}"
@@ -138,6 +141,7 @@ def shown(value: Any) -> str:
     return str(value).replace("typing.", "").replace("NoneType", "None")
 
 
+_PAGE = re.compile(r"\bdocs/([\w/-]+)\.md\b")
 _PLURAL = re.compile(r"(`[\w.]+`)(\w)")  # "`Problem`s"
 
 
@@ -156,9 +160,37 @@ def mended(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: l
             out += paragraph
         else:
             plain = (_PLURAL.sub(r"\1\\ \2", line.replace("|", r"\|")) for line in paragraph)
+            plain = (_PAGE.sub(page_link, line) for line in plain)
             out += [named.sub(r"\1**\2**:", line) for line in plain]
         out.append("")
-    lines[:] = out
+    lines[:] = out + (helped(value) if what == "class" else [])
+
+
+def page_link(found: re.Match[str]) -> str:
+    """A page that a docstring names by its file."""
+    there = (Path(__file__).parent / f"{found[1]}.md").exists()
+    return f":doc:`/{found[1]}`" if there else found[0]
+
+
+def shortened(
+    app: Sphinx, what: str, name: str, value: Any, options: Any, signature: Any, returned: Any
+) -> tuple[str, Any] | None:
+    """No signature where it is a page long, as with TRL's settings, or none that Sphinx can read."""
+    given = signature or ""
+    return ("", returned) if len(given) > 2000 or "Callable[[...]" in given else None
+
+
+def helped(kind: Any) -> list[str]:
+    """The fields that a dataclass adds to its base, with the help that they carry."""
+    own = vars(kind).get("__annotations__", {}) if inspect.isclass(kind) else {}
+    fields = getattr(kind, "__dataclass_fields__", {})
+    given = [(each, fields[each]) for each in own if each in fields]
+    lines = []
+    for name, field in given:
+        if "help" in field.metadata:
+            told = field.metadata["help"].replace("|", r"\|")
+            lines += [f"``{name}`` = ``{field.default!r}``", f"   {told}", ""]
+    return lines
 
 
 def paragraphs(lines: list[str]) -> list[list[str]]:
@@ -388,4 +420,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     }.items():
         app.add_directive(name, directive)
     app.connect("autodoc-process-docstring", mended)
+    app.connect("autodoc-process-signature", shortened)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
