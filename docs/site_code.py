@@ -175,7 +175,7 @@ def page_link(found: re.Match[str]) -> str:
 def shortened(
     app: Sphinx, what: str, name: str, value: Any, options: Any, signature: Any, returned: Any
 ) -> tuple[str, Any] | None:
-    """No signature where it is a page long, as with TRL's settings, or none that Sphinx can read."""
+    """No signature where it is a page long (TRL's settings), or none that Sphinx can read."""
     given = signature or ""
     return ("", returned) if len(given) > 2000 or "Callable[[...]" in given else None
 
