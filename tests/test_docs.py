@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
 from pydantic import BaseModel
 
 from maxk.cli import COMMANDS, parsed
@@ -293,6 +295,17 @@ def test_the_metrics_that_the_site_lists_are_those_that_are_logged():
     assert len(shapes) > 8
     assert sorted(s for s in shapes if not any(re.fullmatch(s, each) for each in METRICS)) == []
     assert [name for name in METRICS if not any(re.fullmatch(s, name) for s in shapes)] == []
+
+
+@pytest.mark.parametrize("builder", [SdistBuilder, WheelBuilder])
+def test_the_logs_are_in_no_distribution(builder):
+    inside = [each.distribution_path for each in builder(str(ROOT)).recurse_included_files()]
+    assert any(path.endswith("maxk/cli/__init__.py") for path in inside)
+    assert [path for path in inside if "archive" in path] == []
+
+
+def test_the_page_of_results_stays_short():
+    assert len(text_of("docs/results/index.md").split()) <= 800
 
 
 def test_the_figure_of_the_architecture_has_the_layers_that_are_checked():
