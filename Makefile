@@ -7,7 +7,7 @@ AXE := .axe/axe.min.js
 QUICK := -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20
 
 CHECKS := check-lint check-format check-types check-layers
-.PHONY: help setup browser check $(CHECKS) test test-experiments mutants test-old-trl test-verl slow taste demo demo-full bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-report figures pocket clean
+.PHONY: help setup browser check $(CHECKS) docs docs-live test test-experiments mutants test-old-trl test-verl slow taste demo demo-full bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-report figures pocket clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -43,6 +43,23 @@ check-layers: TOOL := .venv/bin/lint-imports
 $(CHECKS):
 	@mkdir -p .checks; began=$$(date +%s); $(TOOL) || exit 1; \
 		printf '%5d s  %s\n' $$(( $$(date +%s) - began )) '$(TOOL)' >.checks/$@
+
+DOCS := .venv-docs/bin/python
+docs: .venv-docs/.installed ## build the site into out/docs; a warning is an error
+	HF_HUB_OFFLINE=1 $(DOCS) -m sphinx -q -W --keep-going -E -d out/doctrees docs out/docs
+	@echo "the site: out/docs/index.html"
+
+# sphinx-autobuild and not a plain server: it builds again and reloads the page when a file changes.
+docs-live: .venv-docs/.installed ## serve the site on port 8000, and build it again when docs or src change
+	HF_HUB_OFFLINE=1 $(DOCS) -m sphinx_autobuild --watch src -d out/doctrees docs out/docs
+
+# The site reads the installed maxk, so this environment sees .venv and holds what is not in there.
+.venv-docs/.installed: requirements-docs.lock $(INSTALLED)
+	$(PYTHON) -m venv .venv-docs
+	@$(RUN) -c "import site; print('import site; site.addsitedir(%r)' % site.getsitepackages()[0])" \
+		>"$$($(DOCS) -c 'import site; print(site.getsitepackages()[0])')/maxk.pth"
+	$(DOCS) -m pip install --quiet --requirement requirements-docs.lock
+	@touch .venv-docs/.installed
 
 WORKERS ?= 3
 test: check browser ## check, then the whole test suite but the slow ones, WORKERS files at a time
@@ -131,4 +148,4 @@ pocket: setup ## train the small model from scratch and put it into the package 
 	cp $(MODEL:%=out/pocket/%) src/maxk/pocket/weights/
 
 clean: ## remove everything that was made
-	rm -rf .venv .venv-bench .venv-old-trl .venv-verl .axe out .checks .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-bench .venv-old-trl .venv-verl .venv-docs .axe out .checks .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,12 +1,16 @@
 """Whatever the README and the pages for users name exists: links, commands, names, files, targets.
 
-The archive is a log in older words, so there only the links are followed.
+The archive is a log in older words, so there only the links are followed. What the site makes when
+it is built is tested by `test_site.py`.
 """
 
+import ast
 import contextlib
 import dataclasses
 import importlib
+import inspect
 import io
+import itertools
 import re
 import runpy
 import shlex
@@ -17,21 +21,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
+from pydantic import BaseModel
 
 from maxk.cli import COMMANDS, parsed
+from maxk.config import TrainConfig
 from maxk.estimators import MethodSettings
+from maxk.store.schemas import METRICS
+from maxk.verify import Limits, VerifierSettings
+from tests.test_readme import flat, results
 
 ROOT = Path(__file__).parent.parent
-FOLDERS_OF_PAGES = ("", "docs", "experiments", "experiments/grid", "experiments/pocket")
-PAGES = sorted(
-    path.relative_to(ROOT).as_posix()
-    for folder in FOLDERS_OF_PAGES
-    for path in (ROOT / folder).glob("*.md")
+PATTERNS = ("*.md", "docs/**/*.md", "experiments/*.md", "experiments/*/*.md")
+FOUND = sorted(
+    path.relative_to(ROOT).as_posix() for pattern in PATTERNS for path in ROOT.glob(pattern)
 )
-LOGS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/archive").glob("*.md"))
+LOGS = [page for page in FOUND if page.startswith("experiments/archive/")]
+PAGES = [page for page in FOUND if page not in LOGS]
+SITE = [page for page in PAGES if page.startswith("docs/")]
 CURRENT = [page for page in PAGES if page != "CHANGELOG.md"]  # which names what is no more
 
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+INCLUDED = re.compile(r"^```\{include\} (\S+)", re.MULTILINE)
+TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+TERM = re.compile(r"\{term\}`(?:[^`<]*<)?([^`<>]+?)>?`")
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 COMMAND = re.compile(r"(?:^ {4}|^|`|&& |; do )maxk ((?:[a-z-]+)(?: [a-z-]+)?)", re.MULTILINE)
 DOTTED = re.compile(r"\bmaxk(?:\.[A-Za-z_]\w*)+")
@@ -53,10 +68,16 @@ def code_of(text: str) -> str:
     return "\n".join([*blocks, *lines, *re.findall(r"`[^`\n]+`", rest)])
 
 
+MADE = {"docs/reference/cli.md": [f"maxk {name}" for name in COMMANDS]}  # when the site is built
+
+
 @cache
 def anchors_of(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.+)$", FENCED.sub("", page.read_text()), re.MULTILINE)
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    text = page.read_text()
+    text += "".join((page.parent / included).read_text() for included in INCLUDED.findall(text))
+    headings = re.findall(r"^#+ (.+)$", FENCED.sub("", text), re.MULTILINE)
+    headings += next((each for made, each in MADE.items() if page.resolve() == ROOT / made), [])
     return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
 
 
@@ -108,7 +129,8 @@ def test_commands_exist(page):
 
 def command_lines(text: str) -> list[str]:
     """Whole calls of `maxk` in indented lines and blocks of shell, without their comments."""
-    blocks = re.findall(r"^```(?:sh)?\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    opened = [block.partition("\n") for block in FENCED.findall(text)]
+    blocks = [body for first, _, body in opened if first in ("```", "```sh")]
     lines = "\n".join([*blocks, *re.findall(r"^ {4}(.*)$", FENCED.sub("", text), re.MULTILINE)])
     calls = [part for line in lines.splitlines() for part in re.split(r"&&|; do |; done|;", line)]
     calls = [re.sub(r"(^| )#.*", "", call).strip() for call in calls]
@@ -177,19 +199,113 @@ def test_make_targets_exist(page):
     assert sorted(named - targets) == []
 
 
-def test_every_page_of_docs_is_linked_from_the_readme_or_contributing():
-    linked = {
-        (ROOT / link.partition("#")[0]).resolve()
-        for page in ("README.md", "CONTRIBUTING.md")
-        for link in LINK.findall(text_of(page))
+def listed(page: str) -> set[str]:
+    """The pages that the tables of contents of a page name, by name or by a glob."""
+    folder = (ROOT / page).parent
+    lines = [line for block in TOCTREE.findall(text_of(page)) for line in block.splitlines()]
+    names = [line for line in lines if line and not line.startswith(":")]
+    return {
+        path.relative_to(ROOT).as_posix() for name in names for path in folder.glob(f"{name}.md")
     }
-    pages = {path.resolve() for path in (ROOT / "docs").glob("*.md")}
-    assert sorted(path.name for path in pages - linked) == []
 
 
-def test_the_trainer_page_has_every_setting_of_a_method():
-    names = {field.name for field in dataclasses.fields(MethodSettings)}
-    assert sorted(name for name in names if f"`{name}`" not in text_of("docs/trainer.md")) == []
+def test_every_page_of_the_site_is_in_its_table_of_contents():
+    reached, new = set(), {"docs/index.md"}
+    while new:
+        reached |= new
+        new = set().union(*(listed(page) for page in new)) - reached
+    assert sorted(set(SITE) - reached) == []
+
+
+@pytest.mark.parametrize("page", SITE)
+def test_a_page_of_the_site_begins_with_what_the_reader_can_do_after_it(page):
+    title, _, rest = text_of(page).partition("\n")
+    assert title.startswith("# ")
+    assert re.match(r"After (this|each) page ", rest.strip())
+
+
+def test_terms_are_in_the_glossary():
+    glossary = re.findall(r"^(\S.*)\n  \S", text_of("docs/glossary.md"), re.MULTILINE)
+    known = {term.lower() for term in glossary}
+    used = {(page, term.lower()) for page in SITE for term in TERM.findall(text_of(page))}
+    assert len(known) > 40  # or the glossary is read wrong
+    assert len(used) > 20
+    assert sorted(each for each in used if each[1] not in known) == []
+
+
+# Those of the README and the tutorials have tests of their own.
+WITH_PYTHON = [
+    page
+    for page in SITE
+    if page.startswith(("docs/index", "docs/explanation", "docs/reference"))
+    and PYTHON.search(text_of(page))
+]
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON)
+def test_python_of_a_page_runs_and_results_in_comments_are_true(page):
+    for code in PYTHON.findall(text_of(page)):
+        names: dict[str, Any] = {}
+        exec(code, names)
+        for expression, shown in results(code):
+            assert flat(eval(expression, names)) == pytest.approx(flat(shown), abs=1e-3)
+
+
+def models_of(model: type[BaseModel]) -> list[type[BaseModel]]:
+    """A model of the configuration and those inside it."""
+    kinds = (field.annotation for field in model.model_fields.values())
+    inner = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+    return [model, *(each for kind in inner for each in models_of(kind))]
+
+
+def documented(kind: type) -> set[str]:
+    """The fields of a dataclass that have a text under them."""
+    [body] = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(body, ast.ClassDef)
+    pairs = itertools.pairwise(body.body)
+    return {
+        field.target.id
+        for field, text in pairs
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+    }
+
+
+def test_every_key_of_a_configuration_has_a_meaning():
+    views = {"method": MethodSettings, "limits": Limits, "reward": VerifierSettings}
+    known = {name for kind in views.values() for name in documented(kind)} | {"name"}
+    inner = [model for model in models_of(TrainConfig) if model is not TrainConfig]
+    assert len(inner) == 6
+    said = [(model, key, field) for model in inner for key, field in model.model_fields.items()]
+    own = [
+        key for model, key, field in said if not (field.description or key in known or key in views)
+    ]
+    assert own == []
+    fields = {field.name for kind in views.values() for field in dataclasses.fields(kind)}
+    assert sorted(fields - known - {"limits"}) == []
+
+
+def test_the_metrics_that_the_site_lists_are_those_that_are_logged():
+    """By the source, since importing the trainer takes as long as all tests of this file."""
+    source = "".join(path.read_text() for path in (ROOT / "src/maxk/train").glob("*.py"))
+    logged = set(re.findall(r'note\(f?"([\w/{} +-]+)"', source))
+    logged |= set(re.findall(r'f?"([a-z_]+/[\w{}]+)": ', source))
+    shapes = {re.sub(r"\{[^}]*\}", ".+", name) for name in logged}
+    assert len(shapes) > 8
+    assert sorted(s for s in shapes if not any(re.fullmatch(s, each) for each in METRICS)) == []
+    assert [name for name in METRICS if not any(re.fullmatch(s, name) for s in shapes)] == []
+
+
+@pytest.mark.parametrize("builder", [SdistBuilder, WheelBuilder])
+def test_the_logs_are_in_no_distribution(builder):
+    inside = [each.distribution_path for each in builder(str(ROOT)).recurse_included_files()]
+    assert any(path.endswith("maxk/cli/__init__.py") for path in inside)
+    assert [path for path in inside if path.startswith("experiments/archive")] == []
+
+
+def test_the_page_of_results_stays_short():
+    assert len(text_of("docs/results/index.md").split()) <= 800
 
 
 def test_the_figure_of_the_architecture_has_the_layers_that_are_checked():

@@ -54,7 +54,7 @@ def test_the_loop_of_the_readme_raises_the_log_probability_of_the_better_samples
 
 
 def test_every_method_is_in_the_readme_and_in_the_paper_map():
-    readme, papers = ((ROOT / f).read_text() for f in ("README.md", "docs/papers.md"))
+    readme, papers = ((ROOT / f).read_text() for f in ("README.md", "docs/reference/papers.md"))
     for name in maxk.estimators.METHODS:
         assert f"`{name}`" in readme
         assert name in papers

@@ -76,10 +76,11 @@ LONGER = {"per_device_train_batch_size": 32, "gradient_accumulation_steps": 8}  
 OLD = {"sync_ref_model": True, "ref_model_mixup_alpha": 1.0, "ref_model_sync_steps": 3}
 FAST, SLOW, SLOWER = ({"learning_rate": rate} for rate in (5e-6, 2e-6, 1e-6))
 # What the small model and the small set ask for, the same for every method. No KL term: it weighs
-# differently against advantages of different scale (docs/decisions.md), and Adam makes the methods
-# comparable without it. 2 epochs of 464 problems are 928 prompts, where the paper's epoch has
-# 2,490; LeetCode has 1,401 in one. Completions that cannot change the policy are left out of the
-# updates. The learning rate was chosen on validation, by GRPO (docs/archive/tries.md).
+# differently against advantages of different scale (docs/explanation/decisions.md), and Adam makes
+# the methods comparable without it. 2 epochs of 464 problems are 928 prompts, where the paper's
+# epoch has 2,490; LeetCode has 1,401 in one. Completions that cannot change the policy are left out
+# of the updates. The learning rate was chosen on validation, by GRPO
+# (experiments/archive/tries.md).
 SMALL = {"beta": 0.0, "skip_zero_variance": True} | SLOW
 EPOCHS = {"num_train_epochs": 2}
 KL = {"beta": 0.02, "skip_zero_variance": False}
@@ -148,9 +149,9 @@ TRIES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # method, its 
     "bon-centered-fresh": ("bon-centered", {}, SLOW | FRESH),
     "bon-mean-fresh": ("bon-mean", {}, SLOW | FRESH),
     # The fifth round was the mean of the weights after each step (`averaged` in results), an option
-    # that the trainer no longer has: docs/archive/tries.md.
+    # that the trainer no longer has: experiments/archive/tries.md.
     # The sixth round. With LOO-1 as the baseline k = 8 has 5 points more of max@128 than k = 4 and
-    # 2 points less of max@1 (docs/archive/results.md, "The k of training").
+    # 2 points less of max@1 (experiments/archive/results.md, "The k of training").
     "bon-centered-k7-slow": ("bon-centered", K7, SLOW),
     "off-policy-k7-slow": ("off-policy", K7, SLOW),
     "bon-centered-rising-slow": ("bon-centered", RISING, SLOW),

@@ -1,6 +1,7 @@
 """Tables and figures' data from results: `python -m experiments.grid.tables` prints them.
 
-    --fill docs/archive/PAGE.md   put each table between its marks: <!-- NAME --> <!-- end NAME -->
+    --fill PAGE.md of experiments/archive: each table between its marks, <!-- NAME --> and
+                               <!-- end NAME -->
     --unpack DIR               folders for `maxk compare`, `maxk evaluate` and `maxk report` instead
     --only NAME ...            these tables alone, or with --unpack these results
 
@@ -419,7 +420,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="tables from results")
     parser.add_argument("--results", type=Path, default=HERE / "results")
     parser.add_argument("--only", nargs="+", help="names of tables, with --unpack of results")
-    parser.add_argument("--fill", type=Path, nargs="+", help="pages in docs/archive")
+    parser.add_argument("--fill", type=Path, nargs="+", help="pages in experiments/archive")
     parser.add_argument("--unpack", type=Path)
     asked = parser.parse_args(given)
     if asked.unpack is not None:

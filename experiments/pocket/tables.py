@@ -1,4 +1,4 @@
-"""The tables of docs/archive/pocket.md from the results that lie here.
+"""The tables of experiments/archive/pocket.md from the results that lie here.
 
     python experiments/pocket/tables.py experiments/pocket/results/rewards.parquet
 

@@ -44,38 +44,54 @@ class ConfigError(ValueError):
 class Table(BaseModel):
     """A table of the file."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=False, use_attribute_docstrings=True
+    )
 
 
 class RunTable(Table):
     """Where the run goes."""
 
     out: Path
-    rollouts: bool = True  # write every completion down
+    """folder of the run"""
+    rollouts: bool = True
+    """write every completion down"""
 
 
 class ModelTable(Table):
-    """What is trained: a name on the hub, a folder, or "pocket", the model that comes with maxk."""
+    """What is trained."""
 
     name: str
-    # maxk: faster on a CPU. vllm: maxk's, in this process, on one GPU. TRL's is trl.use_vllm.
+    """a name on the hub, a folder, or pocket, the model that comes with maxk"""
     sampler: Literal["trl", "maxk", "vllm"] = "trl"
-    # More arguments of VllmSampler or, for maxk, TransformersSampler; with dtype that is a copy.
+    """who samples: TRL (with trl.use_vllm its vLLM), maxk's own engine (faster on a CPU), or vLLM
+    in this process on one GPU"""
     engine: dict[str, Any] = {}
+    """more for the samplers maxk and vllm, as `maxk sample --engine` takes it; with dtype the
+    sampler maxk has a copy of the weights"""
 
 
 class DataTable(Table):
-    """The problems; `maxk data list` has the names, docs/data.md the steps of preparation."""
+    """The problems."""
 
     name: str
+    """data set, as `maxk data list` has it"""
     split: str | list[str] = "train"
+    """one split, or several that are joined"""
     source: Path | None = None
-    options: dict[str, Any] = {}  # of the loader
-    max_difficulty: int | None = None  # for code-contests
+    """file or folder with the published files; None: the Hugging Face hub"""
+    options: dict[str, Any] = {}
+    """more for the loader, such as { shown = 1 } for mbpp"""
+    max_difficulty: int | None = None
+    """drop problems that are harder, for code-contests"""
     max_prompt_tokens: int | None = None
-    random_split: tuple[int, int] | None = None  # sizes of train and test; train is taken
+    """drop problems whose prompt is longer"""
+    random_split: tuple[int, int] | None = None
+    """sizes of a random train and test part; the train part is taken"""
     random_split_seed: int = 0
-    limit: int | None = Field(default=None, ge=1)  # the first so many
+    """of the random split"""
+    limit: int | None = Field(default=None, ge=1)
+    """the first so many problems; None: all"""
 
 
 class LimitsTable(Table):
@@ -90,10 +106,12 @@ class LimitsTable(Table):
 
 
 class RewardTable(Table):
-    """How a program is judged: `maxk.verify.VerifierSettings` and how a verdict is a reward."""
+    """How a program is judged, and how a verdict becomes a reward."""
 
     kind: RewardKind = "continuous"
-    workers: int | None = Field(default=VerifierSettings.workers, ge=1)  # of each process
+    """continuous: the fraction of tests passed; binary: 1 for all of them, else 0"""
+    workers: int | None = Field(default=VerifierSettings.workers, ge=1)
+    """programs judged at once by each process; None: two per core"""
     limits: LimitsTable = LimitsTable()
     allow_unsafe: bool = VerifierSettings.allow_unsafe
     isolate: Isolate = VerifierSettings.isolate
@@ -104,10 +122,7 @@ class RewardTable(Table):
 
 
 class MethodTable(Table):
-    """How rewards become advantages: `maxk.estimators.MethodSettings`, with `name` for its method.
-
-    docs/estimators.md has the methods.
-    """
+    """How rewards become advantages: `maxk.estimators.MethodSettings`; `name` is its method."""
 
     name: str = MethodSettings.method
     k: int = MethodSettings.k
@@ -137,7 +152,9 @@ class TrainConfig(Table):
     reward: RewardTable = RewardTable()
     method: MethodTable = MethodTable()
     lora: dict[str, Any] | None = None
+    """peft's LoraConfig, to train an adapter; None: all parameters"""
     trl: dict[str, Any] = {}
+    """everything else, as `maxk.train.MaxKConfig` and so trl.GRPOConfig have it"""
 
 
 def read_config(file: Path, overrides: Sequence[str] = ()) -> TrainConfig:

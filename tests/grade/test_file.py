@@ -56,7 +56,7 @@ def test_jsonl_gz_and_parquet_give_the_same_verdicts(verifier, tmp_path):
         assert fractions(verdicts_path(file)) == [1.0, 0.5, 0.0, 0.0]
         assert (summary.rows, summary.judged, summary.passed, summary.reward) == (4, 4, 1, 1.5)
         head = lines(verdicts_path(file))[0]
-        assert (head["maxk_verdicts"], head["of"]) == (1, file.name)  # docs/files.md
+        assert (head["maxk_verdicts"], head["of"]) == (1, file.name)  # docs/reference/files.md
 
 
 def test_tests_and_preamble_by_problem(tmp_path):

@@ -10,7 +10,7 @@ them, is a k-subset drawn in proportion to the product of its ratios, whatever t
 So S_k, its gradient and its leave-one-out terms are expectations over independent coins. With the
 samples sorted by reward they are sums over how many heads fall below sample i and how many above.
 All of it is sums and products of probabilities: nothing overflows, and nothing cancels when one
-ratio dwarfs the others. docs/estimators.md has the derivation.
+ratio dwarfs the others. docs/explanation/mathematics.md has the derivation.
 
 Rows are sorted by reward, ascending, as in `subsets`.
 """

@@ -32,25 +32,30 @@ def weights(
     order: Order = "exact",
     baseline: Baseline = "none",
 ) -> Float[Tensor, "*batch n"]:
-    """Weight w_i of every sample in the gradient of max@k: minimise -sum_i w_i log pi(y_i|x).
+    r"""Weight w_i of every sample in the gradient of max@k: minimise -sum_i w_i log pi(y_i|x).
+
+    .. math:: w_i = \frac{\partial S_k}{\partial l_i} = \binom{n}{k}^{-1} \sum_{I \ni i}
+              \prod_{j \in I} \rho_j \max_{j \in I} r_j, \quad \rho_i = e^{l_i}
 
     order: how the ratios enter.
-      "on-policy"  w_i = dS_k/dl_i at rho = 1 (paper eq. 8-9), O(n log n); takes no log_ratios.
-      "first"      to first order in rho - 1 (paper section 3.3), O(n log n); biased off-policy.
-      "exact"      at the actual rho (paper eq. 10), O(nk); without log_ratios it is "on-policy".
-      "normalized" the gradient of S_k(r, rho) / S_k(1, rho) at the actual rho, O(nk): subsets count
-                   in proportion to their ratios and no more. Biased, but by less the larger n is;
-                   bounded whatever the ratios are, and never of the wrong sign for the best or the
-                   worst sample. Sums to 0 without a baseline, and takes none. k < n.
+
+    - "on-policy": w_i = dS_k/dl_i at rho = 1 (paper eq. 8-9), O(n log n); takes no log_ratios.
+    - "first": to first order in rho - 1 (paper section 3.3), O(n log n); biased off-policy.
+    - "exact": at the actual rho (paper eq. 10), O(nk); without log_ratios it is "on-policy".
+    - "normalized": the gradient of S_k(r, rho) / S_k(1, rho) at the actual rho, O(nk): subsets
+      count in proportion to their ratios and no more. Biased, but by less the larger n is; bounded
+      whatever the ratios are, and never of the wrong sign for the best or the worst sample. Sums to
+      0 without a baseline, and takes none. k < n.
 
     baseline: what is subtracted to reduce variance.
-      "none"    nothing. Unbiased.
-      "loo"     rho_i k/(n-k) S_k(without i): centred and unbiased, on- and off-policy. k < n.
-      "loo-1"   in every subset, the best without i: unbiased, never negative. k >= 2.
-      "mean"    the mean weight: (1 - k/n) times the gradient on-policy. k < n.
-      "zscore"  the mean, then divided by the standard deviation (n - 1 in it). k < n.
-      "ratio-mean"  rho_i sum(w) / sum(rho): "mean" on-policy; off-policy it sums to 0 too, but a
-                sample that has become unlikely is no longer pushed. k < n.
+
+    - "none": nothing. Unbiased.
+    - "loo": rho_i k/(n-k) S_k(without i): centred and unbiased, on- and off-policy. k < n.
+    - "loo-1": in every subset, the best without i: unbiased, never negative. k >= 2.
+    - "mean": the mean weight: (1 - k/n) times the gradient on-policy. k < n.
+    - "zscore": the mean, then divided by the standard deviation (n - 1 in it). k < n.
+    - "ratio-mean": rho_i sum(w) / sum(rho): "mean" on-policy; off-policy it sums to 0 too, but a
+      sample that has become unlikely is no longer pushed. k < n.
 
     The result is detached: weights are constants of the loss. Its dtype is that of the inputs.
 
@@ -87,7 +92,10 @@ def weights(
 def subset_max(
     rewards: Shaped[Tensor, "*batch n"], log_ratios: Float[Tensor, "*batch n"], k: int
 ) -> Float[Tensor, "*batch"]:
-    """S_k: unbiased estimate of max@k of pi from n samples of pi_old, in O(nk).
+    r"""S_k: unbiased estimate of max@k of pi from n samples of pi_old, in O(nk).
+
+    .. math:: S_k(r, \rho) = \binom{n}{k}^{-1} \sum_{|I| = k} \prod_{i \in I} \rho_i
+              \max_{i \in I} r_i, \quad \rho_i = e^{l_i}
 
     Differentiable once in `log_ratios` (the gradient is `weights(rewards, k, log_ratios)`) and in
     `rewards`; a second derivative raises an error.

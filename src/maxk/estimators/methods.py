@@ -33,7 +33,9 @@ def on_policy(r: Tensor, k: int, baseline: str = "none") -> Tensor:
 
 
 def grpo(r: Tensor) -> Tensor:
-    """(r_i - mean) / std, std with n - 1 in it and nothing added to it: paper eq. 5.
+    r"""(r_i - mean) / std, std with n - 1 in it and nothing added to it: paper eq. 5.
+
+    .. math:: A_i = (r_i - \bar r) / s_r
 
     Shao et al. 2024, arXiv 2402.03300.
     """
@@ -41,19 +43,28 @@ def grpo(r: Tensor) -> Tensor:
 
 
 def dr_grpo(r: Tensor) -> Tensor:
-    """r_i - mean. Liu et al. 2025, arXiv 2503.20783."""
+    r"""r_i - mean. Liu et al. 2025, arXiv 2503.20783.
+
+    .. math:: A_i = r_i - \bar r
+    """
     return centred(r)
 
 
 def rloo(r: Tensor) -> Tensor:
-    """r_i - mean of the other n - 1. Ahmadian et al. 2024, arXiv 2402.14740."""
+    r"""r_i - mean of the other n - 1. Ahmadian et al. 2024, arXiv 2402.14740.
+
+    .. math:: A_i = r_i - \frac{1}{n-1} \sum_{j \ne i} r_j
+    """
     return centred(r) / (1 - 1 / r.shape[-1])
 
 
 def max_rl(r: Tensor) -> Tensor:
-    """(r_i - mean) / mean, 0 if nothing was rewarded. Tajwar et al. 2026, arXiv 2602.02710.
+    r"""(r_i - mean) / mean, 0 if nothing was rewarded. Tajwar et al. 2026, arXiv 2602.02710.
 
-    The gradient of log pass@1 up to order n in the failure rate, for rewards >= 0.
+    .. math:: A_i = r_i / \bar r - 1
+
+    For binary rewards n times the gradient of :math:`\sum_{t<n} \text{pass@}t / t`, which tends to
+    log pass@1 as n grows. Takes rewards >= 0.
     """
     if not torch.compiler.is_compiling() and bool((r < 0).any()):
         raise ValueError(
@@ -65,7 +76,9 @@ def max_rl(r: Tensor) -> Tensor:
 
 
 def pass_at_k(r: Tensor, k: int) -> Tensor:
-    """(n/k w_i - pass@k) / sqrt(pass@k (1 - pass@k)): pass@k given that i is drawn, standardised.
+    r"""(n/k w_i - pass@k) / sqrt(pass@k (1 - pass@k)): pass@k given that i is drawn, standardised.
+
+    .. math:: A_i = \frac{\frac{n}{k} w_i - p}{\sqrt{p (1 - p)}}, \quad p = \text{pass@}k
 
     For binary r this is the analytic advantage of Chen Z. et al. 2025, arXiv 2508.10751: with c
     passes, 1 - pass@k over the deviation for a pass, and C(n-c-1, k-1)/C(n-1, k-1) less otherwise.
@@ -87,7 +100,9 @@ def pass_at_k(r: Tensor, k: int) -> Tensor:
 
 
 def bon_max_mean(r: Tensor) -> Tensor:
-    """r_i - mean for every sample that has the best reward, 0 for the rest: paper appendix A.
+    r"""r_i - mean for every sample that has the best reward, 0 for the rest: paper appendix A.
+
+    .. math:: A_i = (r_i - \bar r) \, 1[r_i = \max_j r_j]
 
     Chow et al. 2024, arXiv 2412.15287. Ties for the best all get it, as the appendix reads.
     """
@@ -95,7 +110,9 @@ def bon_max_mean(r: Tensor) -> Tensor:
 
 
 def bon_max_second(r: Tensor) -> Tensor:
-    """r_max - (best reward below r_max) for every sample that has r_max, 0 for the rest.
+    r"""r_max - (best reward below r_max) for every sample that has r_max, 0 for the rest.
+
+    .. math:: A_i = \bigl(r_{\max} - \max_{r_j < r_{\max}} r_j\bigr) \, 1[r_i = r_{\max}]
 
     Tang et al. 2025, arXiv 2503.19595, with ties as in the paper's appendix A.
     """
@@ -105,7 +122,10 @@ def bon_max_second(r: Tensor) -> Tensor:
 
 
 def bon_loo(r: Tensor, k: int) -> Tensor:
-    """On-policy weights against the best of each subset without i: BoN LOO-1 of the paper.
+    r"""On-policy weights against the best of each subset without i: BoN LOO-1 of the paper.
+
+    .. math:: A_i = \binom{n}{k}^{-1} \sum_{I \ni i} \bigl(\max_{j \in I} r_j
+              - \max_{j \in I \setminus i} r_j\bigr)
 
     PKPO's sloo-minus-one: Walder & Karkhanis 2025, arXiv 2505.15201.
     """
@@ -113,12 +133,17 @@ def bon_loo(r: Tensor, k: int) -> Tensor:
 
 
 def bon_mean(r: Tensor, k: int) -> Tensor:
-    """z-score of the on-policy weights: BoN mean of the paper (appendix A, eq. 5 and 9)."""
+    r"""z-score of the on-policy weights: BoN mean of the paper (appendix A, eq. 5 and 9).
+
+    .. math:: A_i = (w_i - \bar w) / s_w
+    """
     return on_policy(r, k, "zscore")
 
 
 def bon_centered(r: Tensor, k: int) -> Tensor:
-    """On-policy weights against the other samples' max@k: unbiased, not divided by the spread.
+    r"""On-policy weights against the other samples' max@k: unbiased, not divided by the spread.
+
+    .. math:: A_i = w_i - \frac{k}{n} \, \text{max@}k(r_{-i}) = \frac{w_i - \bar w}{1 - k/n}
 
     k/n times the leave-one-out estimators of MaxPO and OrderGrad. Not PKPO's sloo, which subtracts
     k/(n-1) of the others' max@k where this subtracts k/n.
@@ -127,17 +152,29 @@ def bon_centered(r: Tensor, k: int) -> Tensor:
 
 
 def off_policy(r: Tensor, k: int, log_ratios: Tensor | None) -> Tensor:
-    """First-order off-policy weights, mean-centred: the paper's method (section 3.3)."""
+    r"""First-order off-policy weights, mean-centred: the paper's method (section 3.3).
+
+    .. math:: A_i = w'_i - \bar{w'}, \quad
+              w'_i = \binom{n}{k}^{-1} \sum_{I \ni i}
+              \Bigl(1 + \sum_{j \in I} (\rho_j - 1)\Bigr) \max_{j \in I} r_j
+    """
     return group_weights(r, k, log_ratios, "first", "mean")
 
 
 def off_policy_exact(r: Tensor, k: int, log_ratios: Tensor | None) -> Tensor:
-    """Exact off-policy weights (paper eq. 10), mean-centred."""
+    r"""Exact off-policy weights (paper eq. 10), mean-centred.
+
+    .. math:: A_i = w_i - \bar w, \quad
+              w_i = \binom{n}{k}^{-1} \sum_{I \ni i} \prod_{j \in I} \rho_j \max_{j \in I} r_j
+    """
     return group_weights(r, k, log_ratios, "exact", "mean")
 
 
 def off_policy_normalized(r: Tensor, k: int, log_ratios: Tensor | None) -> Tensor:
-    """Exact weights of the self-normalised estimate of max@k: S_k(r, rho) / S_k(1, rho)."""
+    r"""Exact weights of the self-normalised estimate of max@k: S_k(r, rho) / S_k(1, rho).
+
+    .. math:: A_i = \frac{\partial}{\partial \log \rho_i} \frac{S_k(r, \rho)}{S_k(1, \rho)}
+    """
     return group_weights(r, k, log_ratios, "normalized", "none")
 
 
@@ -177,7 +214,9 @@ def advantages(
     *,
     clamp_delta: float | None = None,
 ) -> Float[Tensor, "*batch n"]:
-    """Advantage of every sample under a named method (the keys of `METHODS`).
+    r"""Advantage of every sample under a named method (the keys of `METHODS`).
+
+    .. math:: \nabla J \approx \sum_i A_i \nabla \log \pi(y_i \mid x)
 
     k is the k of max@k, needed by the methods built on it and ignored by the others, so that one
     loop can run them all. log_ratios are taken by the off-policy methods only; without them the
@@ -247,7 +286,10 @@ def mask_sequences(
     epsilon: float = 0.2,
     epsilon_high: float | None = None,
 ) -> Float[Tensor, "*batch n"]:
-    """Advantages, but 0 for samples that have already moved enough the way they are pushed.
+    r"""Advantages, but 0 for samples that have already moved enough the way they are pushed.
+
+    .. math:: A_i \, 1\bigl[1 - \epsilon \le \rho_i \text{ or } A_i > 0\bigr] \,
+              1\bigl[\rho_i \le 1 + \epsilon_{high} \text{ or } A_i < 0\bigr]
 
     A sample is dropped if rho > 1 + epsilon_high (default: epsilon) and its advantage is positive,
     or rho < 1 - epsilon and it is negative: where PPO's clipped objective is flat. For advantages

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def max_at_k(rewards: Any, k: int | Sequence[int]) -> Any:
-    """Unbiased estimate of the expected best reward of k samples, from n >= k samples.
+    r"""Unbiased estimate of the expected best reward of k samples, from n >= k samples.
+
+    .. math:: \text{max@}k = \binom{n}{k}^{-1} \sum_{|I| = k} \max_{i \in I} r_i
+              = \sum_{j=k}^{n} \binom{j-1}{k-1} \binom{n}{k}^{-1} r_{(j)}
 
     rewards: [..., n], one row of n samples per problem: list, numpy array or torch tensor; the
     result is of the same kind. k: an int gives [...], a list of ints gives [..., len(k)].
@@ -42,7 +45,10 @@ def max_at_k(rewards: Any, k: int | Sequence[int]) -> Any:
 
 
 def pass_at_k(rewards: Any, k: int | Sequence[int], threshold: float = 1.0) -> Any:
-    """Unbiased estimate of the chance that at least one of k samples reaches the threshold.
+    r"""Unbiased estimate of the chance that at least one of k samples reaches the threshold.
+
+    .. math:: \text{pass@}k = 1 - \binom{n-c}{k} \binom{n}{k}^{-1}, \quad
+              c = \sum_i 1[r_i \ge \text{threshold}]
 
     Arguments and result as in `max_at_k`; a sample passes if its reward is >= threshold.
 

@@ -111,24 +111,28 @@ def facts_of(method: str) -> MethodFacts:
 class MethodSettings:
     """How rewards become advantages in a training.
 
-    method: a key of `FACTS`. k: of max@k; methods without a k leave it unused. k_schedule, k_end,
-    k_switch: how k changes over the optimiser steps (`maxk.estimators.schedule`).
-    clamp_delta: the bound on |rho - 1| of the off-policy methods; None: the method's default, inf:
-    no clamp. masking: what an off-policy method drops from a step once it has moved out of the
-    region the way it is pushed: whole completions ("sequence"), single tokens ("token") or nothing
-    ("none"); None: the method's default. After construction both hold what is in force.
+    After construction clamp_delta and masking hold what is in force, the method's default included.
 
     >>> MethodSettings("off-policy", k=8).clamp_delta
     0.5
     """
 
     method: str = "off-policy-exact"
+    """a key of `maxk.estimators.METHODS`"""
     k: int = 4
+    """the k of max@k; methods without a k leave it unused"""
     k_schedule: str = "constant"
+    """how k changes over the optimiser steps: constant, linear (from k to k_end) or step"""
     k_end: int | None = None
+    """the k of the last step, for the schedules linear and step"""
     k_switch: float = 0.5
+    """for the schedule step: the share of all steps after which k is k_end"""
     clamp_delta: float | None = None
+    """off-policy: ratios enter the weights within this distance of 1; inf: no clamp; None: the
+    method's default"""
     masking: str | None = None
+    """off-policy: what a step drops once its ratio has left the region the way it is pushed: whole
+    completions (sequence), single tokens (token) or nothing (none); None: the method's default"""
 
     def __post_init__(self) -> None:
         facts = facts_of(self.method)

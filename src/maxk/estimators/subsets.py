@@ -9,7 +9,8 @@ coefficient in front. Everything here takes sorted rows and returns sorted rows.
     triple_j = C(j-3, k-3) / C(n, k)   ... and that contain two given earlier samples
 
 No binomial is ever formed, so nothing overflows, and each sum adds its terms in one direction
-only, so no result is a difference of larger numbers. docs/estimators.md derives the formulas.
+only, so no result is a difference of larger numbers. docs/explanation/mathematics.md derives the
+formulas.
 """
 
 from typing import NamedTuple

@@ -11,7 +11,10 @@ from maxk.evaluate.samples import Metric, Rewards, blocks, check_ks, check_metri
 def ensemble(
     runs: Sequence[Rewards], ks: Sequence[int], metric: Metric = "max", threshold: float = 1.0
 ) -> np.ndarray:
-    """max@k or pass@k of every problem where the k samples are divided over runs: [problems, ks].
+    r"""max@k or pass@k of every problem where the k samples are divided over runs: [problems, ks].
+
+    .. math:: P(\text{best} \le r) = \prod_m \binom{c_m(r)}{q_m} \binom{n_m}{q_m}^{-1}, \quad
+              \sum_m q_m = k, \quad c_m(r) = \text{samples of run } m \text{ with reward} \le r
 
     runs: rewards of the same problems in the same order. Each of m runs gives k // m samples;
     k % m of them, drawn at random, give one more, so k = 1 is the mean of the runs. Unbiased. In

@@ -1,7 +1,7 @@
 """Grade completions that lie in a file, and write the verdicts beside them.
 
-The file is JSONL (also .gz) or parquet, one completion a row (docs/files.md): `completion`, from
-which the program is taken, or `program`; and `tests`, or `problem`, an id.
+The file is JSONL (also .gz) or parquet, one completion a row (docs/reference/files.md):
+`completion`, from which the program is taken, or `program`; and `tests`, or `problem`, an id.
 
 Verdicts are lines of JSON, one a row, written as they come, after a first line that says how they
 were made. What is there already is not judged again, so a command that was stopped goes on when it

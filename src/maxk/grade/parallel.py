@@ -2,7 +2,8 @@
 
 One interpreter hands tests to the jails and compares the answers. It is busy for 1 to 2 ms of a
 program with two tests and some ten of one with a hundred, so that many jails wait for it
-(docs/verifier.md). Each process has a few of them, and takes the next part when it has one less.
+(docs/explanation/verifier.md). Each process has a few of them, and takes the next part when it has
+one less.
 """
 
 import queue

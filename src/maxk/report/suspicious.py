@@ -3,7 +3,7 @@
 A flag is a reason to look, not a verdict. The verifier already stops forged results, so what passes
 by a trick here is rare; what it cannot stop is reward hacking by hard-coded tests. Programs are
 parsed, never run. One of 5,738 reference solutions of published benchmarks is flagged, for opening
-a file (docs/report.md).
+a file (docs/reference/report.md).
 
 `tells(tests)` is prepared once per problem and asked for every program of it:
 

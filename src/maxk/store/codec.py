@@ -1,6 +1,6 @@
 """Tests and verdicts as JSON: how they lie in files and in the columns of a data set.
 
-A test is an object with one of these sets of fields (docs/files.md):
+A test is an object with one of these sets of fields (docs/reference/files.md):
 
     {"input": "3\\n", "output": "6"}                          and optionally "tolerance", "exact"
     {"function": "double", "args": [3], "expected": 6}        and optionally "tolerance"
@@ -18,7 +18,7 @@ from typing import Any
 from maxk.records import AssertTest, CallTest, Status, StdinTest, Test, TestResult, Verdict
 
 _NUMBER = (int, float)
-_KINDS: dict[str, dict[str, Any]] = {  # the field that tells the kind: all its fields and types
+FIELDS: dict[str, dict[str, Any]] = {  # the field that tells the kind: all its fields and types
     "assert": {"assert": str, "function": str},
     "function": {
         "function": str,
@@ -82,7 +82,7 @@ def read_test(given: Any, where: str = "test") -> Test:
     if not isinstance(given, dict):
         raise ValueError(f"{where} is a {_name(given)}; use an object")
     # Tables fill fields that a row does not have with nulls.
-    kind = next((kind for kind in _KINDS if given.get(kind) is not None), None)
+    kind = next((kind for kind in FIELDS if given.get(kind) is not None), None)
     keep = "expected" if kind == "function" else None
     given = {key: value for key, value in given.items() if value is not None or key == keep}
     if kind is None:
@@ -91,10 +91,10 @@ def read_test(given: Any, where: str = "test") -> Test:
             "or function, args and expected, or assert"
         )
     for field, value in given.items():
-        if field not in _KINDS[kind]:
-            known = ", ".join(_KINDS[kind])
+        if field not in FIELDS[kind]:
+            known = ", ".join(FIELDS[kind])
             raise ValueError(f"{where}.{field} is unknown; a test with {kind} has {known}")
-        wanted = _KINDS[kind][field]
+        wanted = FIELDS[kind][field]
         if not isinstance(value, wanted) or (wanted is _NUMBER and isinstance(value, bool)):
             what = "a number" if wanted is _NUMBER else f"a {wanted.__name__}"
             raise ValueError(f"{where}.{field} is a {_name(value)}; use {what}")

@@ -7,7 +7,7 @@
       TABLE/PART.parquet   rows, in parts that are there whole or not at all
 
 A part is written under another name and renamed. So a run that is killed leaves whole parts, and
-whoever goes on sees by their names what there is. docs/files.md has the columns of each table.
+whoever goes on sees by their names what there is. The columns are in `maxk.store.schemas`.
 """
 
 import contextlib

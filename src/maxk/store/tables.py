@@ -1,34 +1,7 @@
-"""The tables of a sampling run.
+"""The tables of a sampling run: problems, completions and verdicts.
 
-    config.toml   model, backend, base_url, n, shard; [data]; [settings] of `maxk.sample.Sampling`
-
-    problems      so that a run can be verified and reported without its data set
-      id, statement, prompt (JSON), tests (JSON, docs/files.md), examples (JSON), entry_point,
-      reference, difficulty, origin, starter, preamble, time_limit, tags, verbatim
-
-    completions   one sample a row, in the order in which they were done
-      problem     string   id
-      sample      int32    from 0 to n - 1
-      completion  string   what the model wrote, without the end token
-      tokens      int32    the end token counted; null where a server does not say
-      finish      string   "stop", or "length" at the limit of tokens
-      logprob     double   natural log, summed over the tokens, at temperature 1 without top-p;
-                           null where the back end does not say
-      entropy     float    nats, mean over the tokens, of the same distribution; or null
-
-    verdicts      one judged completion a row; other limits go into a table of another name
-      problem, sample
-      reward      double   the fraction of tests passed
-      passed      bool     all of them
-      status      string   "passed", "no program", or the first of: did not compile, timeout,
-                           memory, output limit, runtime error, wrong answer
-      program     string   what was judged, behind the problem's preamble; null without a program
-      same_as     int32    the earlier sample whose verdict this is: the two programs differ in
-                           comments alone; null where the program was judged itself
-      tests       string   JSON, as `maxk.store.codec.dict_of_verdict` gives it
-
-The verdicts of a part of the completions are the part of the same name. The version of all this is
-`maxk.store.run.FORMAT`, in config.toml.
+`maxk.store.schemas` has their columns. The verdicts of a part of the completions are the part of
+the same name; verdicts under other limits go into a table of another name.
 """
 
 import json
@@ -42,40 +15,11 @@ from maxk.prompts import messages
 from maxk.records import Completion, Problem
 from maxk.store.codec import tests_from_json, tests_to_json
 from maxk.store.run import Run, RunError
+from maxk.store.schemas import schema_of
 
-PROBLEMS = pa.schema(
-    [
-        *((name, pa.string()) for name in ("id", "statement", "prompt", "tests", "examples")),
-        *((name, pa.string()) for name in ("entry_point", "reference", "difficulty", "origin")),
-        *((name, pa.string()) for name in ("starter", "preamble")),
-        ("time_limit", pa.float64()),
-        ("tags", pa.list_(pa.string())),
-        ("verbatim", pa.bool_()),
-    ]
-)
-COMPLETIONS = pa.schema(
-    [
-        pa.field("problem", pa.string(), nullable=False),
-        pa.field("sample", pa.int32(), nullable=False),
-        pa.field("completion", pa.string(), nullable=False),
-        pa.field("tokens", pa.int32()),
-        pa.field("finish", pa.string(), nullable=False),
-        pa.field("logprob", pa.float64()),
-        pa.field("entropy", pa.float32()),
-    ]
-)
-VERDICTS = pa.schema(
-    [
-        pa.field("problem", pa.string(), nullable=False),
-        pa.field("sample", pa.int32(), nullable=False),
-        pa.field("reward", pa.float64(), nullable=False),
-        pa.field("passed", pa.bool_(), nullable=False),
-        pa.field("status", pa.string(), nullable=False),
-        pa.field("program", pa.string()),
-        pa.field("same_as", pa.int32()),
-        pa.field("tests", pa.string(), nullable=False),
-    ]
-)
+PROBLEMS = schema_of("problems")
+COMPLETIONS = schema_of("completions")
+VERDICTS = schema_of("verdicts")
 _STORED = attrgetter("problem", "sample", "text", "tokens", "finish", "logprob", "entropy")
 _PART_BYTES = 2**28  # of tests in a part of the problems; some data sets have gigabytes
 

@@ -76,9 +76,9 @@ def arithmetic(args: MaxKConfig, prompts: int | None = None) -> Arithmetic:
 
 
 def kl_term(args: MaxKConfig, updates: float) -> str:
-    """To whom, and what its strength means for weights that are parts of max@k (docs/decisions.md).
+    """To whom, and what its strength means for weights that are parts of max@k.
 
-    updates: on a batch.
+    updates: on a batch. docs/explanation/decisions.md, "Scale".
     """
     if not args.beta:
         return ""

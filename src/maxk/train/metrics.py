@@ -1,4 +1,4 @@
-"""What the trainer logs of a batch beside TRL's own metrics; docs/monitoring.md reads them."""
+"""What the trainer logs of a batch beside TRL's own metrics: `maxk.store.schemas.METRICS`."""
 
 import math
 from collections.abc import Sequence

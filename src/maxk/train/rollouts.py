@@ -11,23 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from maxk.store.run import Run
+from maxk.store.schemas import schema_of
 
 TABLE = "rollouts"
-SCHEMA = pa.schema(
-    [
-        ("step", pa.int32()),  # optimiser steps made when it was sampled
-        ("group", pa.int32()),  # the prompt's number in the batch
-        ("sample", pa.int32()),
-        ("problem", pa.string()),
-        ("prompt", pa.string()),
-        ("completion", pa.string()),
-        ("reward", pa.float64()),
-        ("program", pa.string()),  # that was judged; null where there is none or no unit tests
-        ("verdict", pa.string()),  # JSON, maxk.store.codec.dict_of_verdict
-        ("weights", pa.list_(pa.float32())),
-        ("log_ratios", pa.list_(pa.float32())),
-    ]
-)
+SCHEMA = schema_of(TABLE)
 
 
 class Batch:

@@ -1,4 +1,4 @@
-"""Untrusted programs and their tests in, verdicts out: docs/verifier.md."""
+"""Untrusted programs and their tests in, verdicts out: docs/explanation/verifier.md."""
 
 from maxk.verify.jail import Limits, WorkerFailed
 from maxk.verify.judge import Verifier

@@ -1,8 +1,10 @@
 """The Verifier as verl's reward function, one pool of jails a node (`maxk.integrations.ray_pool`).
 
-reward.custom_reward_function.path=pkg://maxk.integrations.verl.reward
-+reward.custom_reward_function.reward_kwargs.workers=64
-+reward.custom_reward_function.reward_kwargs.limits.cpu_seconds=2
+In the configuration of verl:
+
+    reward.custom_reward_function.path=pkg://maxk.integrations.verl.reward
+    +reward.custom_reward_function.reward_kwargs.workers=64
+    +reward.custom_reward_function.reward_kwargs.limits.cpu_seconds=2
 """
 
 from typing import Any
