@@ -3,10 +3,13 @@
 import contextlib
 import io
 import re
+import shlex
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from maxk.cli import main
 
@@ -81,11 +84,10 @@ class Reader:
 
 
 def run_maxk(command: str) -> None:
-    """A command without quotes; exit code 1 is an answer, such as "faults were found"."""
-    try:
-        main(command.split()[1:])
-    except SystemExit as exit:
-        assert exit.code in (0, 1), command
+    """A command of maxk; exit code 1 is an answer, such as "faults were found"."""
+    with pytest.raises(SystemExit) as exit:
+        main(shlex.split(command, comments=True)[1:])
+    assert exit.value.code in (0, 1), command
 
 
 def printed(call: Callable[[], Any]) -> str:
@@ -111,7 +113,7 @@ def missing(shown: str, seen: str, numbers: bool = True) -> list[str]:
     for part in re.split(r"\.\.\.|\n", shown):
         if not (wanted := plain(part)):
             continue
-        before, found, after = rest.partition(wanted)
+        _, found, after = rest.partition(wanted)
         if found:
             rest = after
         else:

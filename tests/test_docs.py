@@ -3,6 +3,7 @@
 The archive is a log in older words, so there only the links are followed.
 """
 
+import ast
 import contextlib
 import dataclasses
 import importlib
@@ -22,7 +23,8 @@ from maxk.cli import COMMANDS, parsed
 from maxk.estimators import MethodSettings
 
 ROOT = Path(__file__).parent.parent
-FOLDERS_OF_PAGES = ("", "docs", "experiments", "experiments/grid", "experiments/pocket")
+FOLDERS_OF_PAGES = ("", "docs", "docs/tutorials", "docs/how-to")
+FOLDERS_OF_PAGES += ("experiments", "experiments/grid", "experiments/pocket")
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for folder in FOLDERS_OF_PAGES
@@ -108,7 +110,8 @@ def test_commands_exist(page):
 
 def command_lines(text: str) -> list[str]:
     """Whole calls of `maxk` in indented lines and blocks of shell, without their comments."""
-    blocks = re.findall(r"^```(?:sh)?\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    fenced = (block.partition("\n") for block in FENCED.findall(text))
+    blocks = [code for mark, _, code in fenced if mark in ("```", "```sh")]
     lines = "\n".join([*blocks, *re.findall(r"^ {4}(.*)$", FENCED.sub("", text), re.MULTILINE)])
     calls = [part for line in lines.splitlines() for part in re.split(r"&&|; do |; done|;", line)]
     calls = [re.sub(r"(^| )#.*", "", call).strip() for call in calls]
@@ -136,9 +139,10 @@ def test_calls_of_the_command_are_taken(page):
 def missing(dotted: str) -> str | None:
     """The first part of a dotted name that is not there; None if all are."""
     if dotted.startswith("maxk.train"):  # importing TRL takes as long as all tests of this file
-        source = (ROOT / "src/maxk/train/__init__.py").read_text()
-        named = dotted.split(".")[2:3]
-        return None if set(named) <= set(re.findall(r'"(\w+)"', source)) else dotted
+        folder = ROOT / "src/maxk/train"
+        known = set(re.findall(r'"(\w+)"', (folder / "__init__.py").read_text()))
+        known |= {path.stem for path in folder.glob("*.py")}
+        return None if set(dotted.split(".")[2:3]) <= known else dotted
     at: Any = importlib.import_module("maxk")
     path = "maxk"
     for part in dotted.split(".")[1:]:
@@ -187,9 +191,18 @@ def test_every_page_of_docs_is_linked_from_the_readme_or_contributing():
     assert sorted(path.name for path in pages - linked) == []
 
 
-def test_the_trainer_page_has_every_setting_of_a_method():
+def test_the_settings_of_a_method_are_all_explained():
     names = {field.name for field in dataclasses.fields(MethodSettings)}
-    assert sorted(name for name in names if f"`{name}`" not in text_of("docs/trainer.md")) == []
+    assert sorted(name for name in names if name not in (MethodSettings.__doc__ or "")) == []
+
+
+def test_every_logged_metric_is_explained():
+    files = {path.stem: path.read_text() for path in (ROOT / "src/maxk/train").glob("*.py")}
+    explained = ast.get_docstring(ast.parse(files["metrics"])) or ""
+    logged = set(re.findall(r'(?:self|recorder)\.note\(f?"([\w/]+)', "".join(files.values())))
+    logged |= set(re.findall(r'f?"((?:max_at|groups|weights)/\w*)', files["metrics"]))
+    assert len(logged) == 11
+    assert sorted(name for name in logged if f"``{name}" not in explained) == []
 
 
 def test_the_figure_of_the_architecture_has_the_layers_that_are_checked():

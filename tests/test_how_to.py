@@ -38,7 +38,8 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def tables():
     """Pages add to the tables of methods and data sets."""
-    before = [(table, dict(table)) for table in (FACTS, METHODS, DATASETS)]
+    known: list[dict[str, Any]] = [FACTS, METHODS, DATASETS]
+    before = [(table, dict(table)) for table in known]
     yield
     for table, entries in before:
         table.clear()
