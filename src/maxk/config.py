@@ -65,7 +65,7 @@ class ModelTable(Table):
 
 
 class DataTable(Table):
-    """The problems; `maxk data list` has the names, `maxk.data.prepare` the steps."""
+    """The problems; `maxk data list` has the names, docs/data.md the steps of preparation."""
 
     name: str
     split: str | list[str] = "train"

@@ -69,7 +69,7 @@ class Which:
     keep_broken: bool = False
     """keep problems whose own solution is known to fail its tests"""
     options: tuple[str, ...] = ()
-    """more for the loader, such as shown=1 for mbpp"""
+    """more for the loader, such as shown=1 for mbpp (docs/data.md)"""
 
     def chosen_split(self) -> str:
         known = DATASETS[self.name].splits if self.name in DATASETS else ("test",)

@@ -37,7 +37,7 @@ class Sample:
     source: Path | None = None
     """file or folder with the published files; default: the Hugging Face hub"""
     data_options: tuple[str, ...] = ()
-    """more for the loader, such as shown=1 for mbpp"""
+    """more for the loader, such as shown=1 for mbpp (docs/data.md)"""
     n: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 256
     """completions of a problem"""
     limit: int | None = None

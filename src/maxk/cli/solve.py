@@ -20,7 +20,7 @@ class Solve:
     """Solve one problem by Best-of-N: sample programs, judge them, print the best."""
 
     problem: str
-    """the id of a problem of --data, or a .jsonl file with one problem"""
+    """the id of a problem of --data, or a .jsonl file with one problem (docs/data.md)"""
     model: str
     """pocket, folder, name on the hub, LoRA adapter, GGUF file, or what a server calls it"""
     data: str | None = None

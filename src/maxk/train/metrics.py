@@ -1,27 +1,4 @@
-"""What the trainer logs of a batch beside TRL's own metrics.
-
-A batch's figures appear at the step in which it was sampled:
-
-- ``max_at/1``, ``/2``, ``/4``, ``/8``: max@k of the training groups, unbiased. ``/1`` is the mean
-  reward; the gap between ``/1`` and ``/8`` is what several samples gain.
-- ``groups/zero_variance``: share of groups in which every weight is 0. They teach nothing.
-- ``groups/all_correct``: share of groups in which any k samples hold a full reward. Nothing is left
-  to gain there at this k. Zero variance but not all correct means unsolved.
-- ``weights/rms``: root mean square of the weights, which a KL term (``beta``) competes with.
-- ``unique``: different completions over all completions of a group; 1/n means all are the same.
-- ``verdict/...``: shares of tests by status (``passed``, ``wrong_answer``, ``timeout``, ...), and
-  of completions without a program (``no_program``).
-- ``policy_lag/iteration_N/mean`` and ``/max``: abs(log-ratio) of whole completions in the N-th pass
-  over the batch, in nats, against the policy that sampled; 0 in the first.
-- ``ratio/effective``: effective number of k-subsets as a share of all; 1 without policy lag.
-- ``ratio/masked``: share of completions that masking drops.
-- ``ratio/clamped``: share of completions whose ratio is further than ``clamp_delta`` from 1.
-- ``k``: the k of the step.
-- ``skipped``: share of completions that ``skip_zero_variance`` leaves out.
-- ``seconds/sampling``, ``/verifying``, ``/pre-pass``, ``/update``, ``/loading``: where the time of
-  a step goes. ``pre-pass`` is 0 where micro-batches hold whole groups; ``loading`` is of weights
-  into another sampler.
-"""
+"""What the trainer logs of a batch beside TRL's own metrics: `maxk.store.schemas.METRICS`."""
 
 import math
 from collections.abc import Sequence
