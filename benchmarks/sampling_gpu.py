@@ -4,7 +4,7 @@
 
 What `maxk sample` does with MBPP test, once for every number of judges (0: nothing is judged), all
 with the engines that were started for the first. A few completions come before, not counted: the
-first steps of an engine are slow. docs/sampling.md has what was measured.
+first steps of an engine are slow. sampling_gpu.jsonl has what was measured.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Two hosts train together, one is lost in mid-run, and the same command goes on: docs/scale.md.
+"""Two hosts train together, one is lost in mid-run, and the same command goes on.
 
     sudo python examples/two_hosts.py --out out/two_hosts --lose-after 4
 
@@ -42,7 +42,7 @@ class Host:
         subprocess.run(["ip", "-n", self.name, *command], check=True)
 
     def launch(self, main: str, out: Path, settings: Sequence[str]) -> subprocess.Popen:
-        """The command of docs/scale.md, in this host."""
+        """The command of docs/how-to/several-nodes.md, in this host."""
         launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines=2"]
         launch += ["--num_processes=2", f"--machine_rank={self.rank}", "--mixed_precision=no"]
         launch += [f"--main_process_ip={main}", f"--main_process_port={PORT}"]

@@ -1,6 +1,6 @@
-"""The snippets of docs/integrations.md run, each at the place its trainer gives it.
+"""The snippets of docs/how-to/other-trainers.md run, each at the place its trainer gives it.
 
-verl's is run where verl is: tests/integrations/test_snippet.py.
+TRL's is a tutorial; verl's is run where verl is: tests/integrations/test_snippet.py.
 """
 
 import asyncio
@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from datasets import Dataset
 
 from maxk.estimators import advantages, mask_sequences
 from maxk.estimators.groups import group_advantages
-from tests.tiny import tiny_model
 
-TEXT = (Path(__file__).parents[1] / "docs" / "integrations.md").read_text()
-BLOCKS = dict(re.findall(r"^## (.+?)\n.*?```(?:python|sh)\n(.*?)```", TEXT, re.M | re.S))
+TEXT = (Path(__file__).parents[1] / "docs" / "how-to" / "other-trainers.md").read_text()
+FIRST, SECTIONS = TEXT.split("\n## ", 1)
+BLOCKS = dict(re.findall(r"^## (.+?)\n.*?```python\n(.*?)```", "## " + SECTIONS, re.M | re.S))
 REWARDS = torch.tensor([[1.0, 0.0, 0.5, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0, 0.0]])
 DUE = advantages("bon-centered", REWARDS, 4)
 N = REWARDS.shape[1]
@@ -47,35 +46,17 @@ def modules(monkeypatch):
 
 
 def test_all_snippets_are_short():
-    assert list(BLOCKS) == ["TRL", "verl", "prime-rl", "OpenRLHF", "SkyRL", "Your own loop"]
+    assert list(BLOCKS) == ["prime-rl", "OpenRLHF", "SkyRL", "Your own loop"]
     for code in BLOCKS.values():
-        assert len([line for line in code.splitlines() if line]) <= 10
+        assert len([line for line in code.splitlines() if line]) <= 11
 
 
-@pytest.mark.filterwarnings("default")  # of TRL and its libraries, not ours
-def test_trl(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    from maxk.train import MaxKConfig
-
-    small = {"max_completion_length": 4, "use_cpu": True, "bf16": False, "report_to": []}
-
-    def config(**given: Any) -> MaxKConfig:
-        return MaxKConfig(**given, **small, save_strategy="no", learning_rate=1e-2)
-
-    model, tokenizer = tiny_model()
-    model.save_pretrained(tmp_path / "tiny")
-    tokenizer.save_pretrained(tmp_path / "tiny")
-    monkeypatch.setattr("maxk.train.MaxKConfig", config)
-    scope = run(
-        "TRL",
-        model=str(tmp_path / "tiny"),
-        data=Dataset.from_list([{"prompt": f"{i} "} for i in range(8)]),
-        reward=lambda completions, **_: [float(len(set(text))) for text in completions],
-    )
-    trainer = scope["trainer"]
-    assert trainer.state.global_step == 2
-    assert scope["settings"].method == "off-policy-exact"
-    assert not torch.equal(trainer.model.lm_head.weight, model.lm_head.weight)
+def test_the_two_functions_give_what_the_page_says():
+    (code,) = re.findall(r"```python\n(.*?)```", FIRST, re.S)
+    scope: dict[str, Any] = {}
+    exec(code, scope)
+    torch.testing.assert_close(scope["in_any_order"].view(4, 2).T, scope["by_row"])
+    assert scope["by_row"].abs().max() > 0
 
 
 def test_prime_rl(modules):

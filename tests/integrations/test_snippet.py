@@ -1,10 +1,10 @@
-"""The command of docs/integrations.md is one that verl takes."""
+"""The command of docs/how-to/verl.md is one that verl takes."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.test_integrations import BLOCKS
+from tests.pages import blocks
 
 pytest.importorskip("verl", reason="verl has an environment of its own: make test-verl")
 
@@ -18,7 +18,8 @@ from maxk.integrations.verl.trainer import OffPolicyTrainer
 
 
 def test_the_command_chooses_maxk_s_trainer_options_and_reward():
-    words = BLOCKS["verl"].replace("\\\n", " ").split()
+    (command,) = blocks("docs/how-to/verl.md", "sh")
+    words = command.replace("\\\n", " ").split()
     assert words[:3] == ["python", "-m", "verl.trainer.main_ppo"]
     with initialize_config_dir(str(Path(verl_config.__file__).parent), version_base=None):
         config = compose("ppo_trainer", words[3:])

@@ -129,7 +129,7 @@ def test_a_prompt_with_all_the_tests_in_it_is_told(tmp_path):
     source = write_jsonl(tmp_path / "mbpp.jsonl", [mbpp(601), bare])
     table = DataTable(name="mbpp", source=source)
     _, account = job.problems_of(table, None)
-    remark = "the prompt shows all tests that grade it (docs/data.md)"
+    remark = "the prompt shows all tests that grade it"
     assert str(account) == f"kept 2\nnoted 1: {remark}"
     _, account = job.problems_of(table.model_copy(update={"options": {"shown": 1}}), None)
     assert str(account) == "kept 2"

@@ -1,4 +1,4 @@
-"""The two-node recipe of docs/scale.md between two network namespaces, and a host that is lost."""
+"""docs/how-to/several-nodes.md between two network namespaces, and a host that is lost."""
 
 import json
 import os

@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(arguments: list[str]) -> int:
     # Threads of torch that spin while they wait starve whatever shares their cores: programs that
-    # are judged, or a second command (docs/sampling.md). Before torch is loaded.
+    # are judged, or a second command. Before torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     if not arguments:
         print(help_text(), file=sys.stderr)

@@ -3,6 +3,20 @@
 >>> problems = load("starter", "all")
 >>> problems[0].id
 'starter/001'
+
+A prompt shows the `examples` of a problem; its `tests` grade. By data set:
+
+- code-contests, live-code-bench, live-bench: public tests are shown; all tests grade.
+- codeforces: examples are shown; they and the official tests grade.
+- mbpp: the asserts of test_list are shown, as is usual; they and challenge_test_list grade. With
+  ``shown=1`` one assert is shown and the others grade.
+- humaneval, humaneval-plus, leetcode, mbpp-plus: what the statement itself has is shown; the
+  published checks grade. ``load("leetcode", "train", shown=0)`` leaves the examples out of the
+  statement.
+- cure-...: example_input and example_output are shown; they and test_input, test_output grade.
+- starter, jsonl: the first `shown` tests are shown; all grade.
+
+A model that trains on the tests it is shown learns to print their answers.
 """
 
 import logging

@@ -26,7 +26,7 @@ def mbpp(row: Row, account: Account, shown: int | None = None) -> Problem | None
     too. The asserts of challenge_test_list are graded and never shown.
 
     shown: so many asserts of test_list in the prompt instead, and the others alone are graded. A
-    model that is trained on what it is shown learns to answer just that (docs/data.md).
+    model that is trained on what it is shown learns to answer just that (`maxk.data`).
     """
     own = row.get("task_id", int)
     setup = [*row.get("test_imports", list, []), row.text("test_setup_code", "")]

@@ -9,7 +9,16 @@ how many it dropped and why, so that steps can be chained in any order and the a
     train, test = random_split(problems, (2490, 276), seed=0)
     print(account)
 
-docs/data.md lists what the paper leaves open and what maxk chose.
+What the paper leaves open, and what maxk chose:
+
+- "Complexity <= 3": the number of the data set's enum (1 easy, 2 medium, 3 hard); 0, unknown, is
+  dropped.
+- 512 tokens: of the whole prompt, in the model's chat template.
+- 2,490 and 276 problems at random: ids are sorted first, so the order of files does not matter.
+- Codeforces without what is also in CodeContests: a near-duplicate has half of the runs of six
+  words of the shorter statement in the other.
+- The test subset of Codeforces: problems that need a special judge are dropped.
+- LiveCodeBench version 6: release_v6 with 1,055 problems; the 175 added with it are the split v6.
 """
 
 import random

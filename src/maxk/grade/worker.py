@@ -2,7 +2,7 @@
 
 Not in a thread: where the model is small, what drives it (vLLM, or torch on a CPU) is busy in
 Python most of the time, and threads that hand programs to their jails beside it would wait for the
-same interpreter. In threads on an H200 verdicts came at 70 a second (docs/sampling.md).
+same interpreter. In threads on an H200 verdicts came at 70 a second.
 
 The process runs `main` below. It gets the names of parts on its standard input, a line each, and
 ends with it; it says on its standard output how much it has graded, and which parts, as lines of

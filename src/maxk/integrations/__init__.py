@@ -1,1 +1,1 @@
-"""The estimators inside other people's trainers: docs/integrations.md."""
+"""The estimators inside other people's trainers: docs/how-to/other-trainers.md."""

@@ -5,6 +5,17 @@
     sample(load("mbpp", "test"), sampler, run, 256, Sampling(), grading=VerifierSettings())
 
 Importing this imports neither torch nor pyarrow: what needs them is loaded when it is first used.
+
+Back ends, and what can be repeated exactly:
+
+- vllm: the default where vLLM is installed and there is a GPU. With ``seeds=True`` each sample, by
+  its seed.
+- transformers: otherwise; maxk's own engine (`maxk.sample.native`), on a CPU or one GPU. Every
+  sample. ``graphs=True`` records each step as a CUDA graph, for small models on a GPU.
+- openai: a server that speaks OpenAI's protocol. What the server does with its seed.
+
+torch has a thread for each core, and waiting threads spin. Before two processes sample on the same
+cores, set ``OMP_WAIT_POLICY=passive``; the command `maxk` does.
 """
 
 import importlib.util

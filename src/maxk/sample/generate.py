@@ -1,6 +1,6 @@
 """Replace `model.generate` by one of maxk's back ends, for code that calls it: TRL's trainers.
 
-On a CPU maxk's own engine is several times as fast (docs/sampling.md). On a GPU the back end can be
+On a CPU maxk's own engine is several times as fast. On a GPU the back end can be
 vLLM, with the weights of the model that is being trained.
 """
 

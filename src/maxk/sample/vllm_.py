@@ -42,7 +42,7 @@ class VllmSampler:
 
     model: a folder, a name on the hub, a LoRA adapter in a folder, or a GGUF file. batch: rows at a
     time. seeds: a random stream per sample, so that any completion can be repeated. logprobs: of
-    every completion. Both are off by default: each halves the speed or worse (docs/sampling.md).
+    every completion. Both are off by default: each halves the speed or worse.
     engine: further arguments of vllm.LLM, such as gpu_memory_utilization=0.5.
     """
 

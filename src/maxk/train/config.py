@@ -16,7 +16,8 @@ class MaxKConfig(GRPOConfig):
 
     Everything else is TRL's, but for one default: loss_type is "dr_grpo", which sums over the
     tokens of a completion. The weights of max@k belong to whole completions; a mean over tokens
-    would weigh a long one less.
+    would weigh a long one less. mask_truncated_completions removes the tokens of a truncated
+    completion; its reward stays in the group.
     """
 
     method: str = field(

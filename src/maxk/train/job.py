@@ -227,7 +227,7 @@ def problems_of(table: DataTable, tokenizer: Any) -> tuple[list[Problem], Accoun
     account.kept = len(problems)
     for problem in problems:
         if all(test in problem.examples for test in problem.tests):
-            account.note("the prompt shows all tests that grade it (docs/data.md)")
+            account.note("the prompt shows all tests that grade it")
     return problems, account
 
 

@@ -1,6 +1,6 @@
 """What is written down of a training: the metrics of each step, and every completion.
 
-Metrics go to TRL, which logs their mean at each of its logging steps (docs/monitoring.md). The
+Metrics go to TRL, which logs their mean at each of its logging steps (`maxk.train.metrics`). The
 completions go into the run's folder (`maxk.train.rollouts`).
 """
 

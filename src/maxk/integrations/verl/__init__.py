@@ -5,7 +5,7 @@
     reward.custom_reward_function.path=pkg://maxk.integrations.verl.reward           the Verifier
 
 verl swallows what a plugin raises, so what this one could not load is said in a warning.
-docs/verl.md.
+docs/how-to/verl.md.
 """
 
 import logging
