@@ -13,7 +13,10 @@ README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
-@pytest.mark.parametrize("code", BLOCKS)
+TRL, LOOP, METRICS, JUDGE = BLOCKS
+
+
+@pytest.mark.parametrize("code", [LOOP, METRICS, JUDGE])
 def test_python_blocks_run_and_results_in_comments_are_true(code):
     names: dict = {}
     exec(code, names)
@@ -36,15 +39,24 @@ def flat(x) -> list[float]:
     return [y for part in x for y in flat(part)] if isinstance(x, list) else [x]
 
 
-def test_the_readme_shows_metrics_a_loop_and_the_verifier():
-    assert len(BLOCKS) == 3
-    assert [len(results(code)) for code in BLOCKS] == [2, 0, 1]
+def test_the_readme_shows_results_of_metrics_and_the_verifier():
+    assert [len(results(code)) for code in BLOCKS] == [0, 0, 2, 1]
+
+
+@pytest.mark.filterwarnings("default")  # of TRL and its libraries, not ours
+def test_the_script_for_trl_trains(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert TRL.count("max_steps=20") == TRL.count("per_device_train_batch_size=32") == 1
+    shorter = TRL.replace("max_steps=20", "max_steps=1, report_to=[]")
+    names: dict = {}
+    exec(shorter.replace("train_batch_size=32", "train_batch_size=8"), names)
+    assert (tmp_path / "out" / "trl").is_dir()
+    assert sum(line.count(".train()") for line in TRL.splitlines()) == 1
 
 
 def test_the_loop_of_the_readme_raises_the_log_probability_of_the_better_samples():
     names: dict = {}
-    loop = next(code for code in BLOCKS if "advantages(" in code)
-    exec(loop, names)
+    exec(LOOP, names)
     names["loss"].backward()
     uphill = -names["logps"].grad
     rewards = names["rewards"]
