@@ -289,7 +289,7 @@ def test_every_key_of_a_configuration_has_a_meaning():
 def test_the_metrics_that_the_site_lists_are_those_that_are_logged():
     """By the source, since importing the trainer takes as long as all tests of this file."""
     source = "".join(path.read_text() for path in (ROOT / "src/maxk/train").glob("*.py"))
-    logged = set(re.findall(r'note\(f?"([\w/{} +-]+)"', source))
+    logged = set(re.findall(r'note\(f?"((?:[\w/-]|\{[^}]*\})+)"', source))
     logged |= set(re.findall(r'f?"([a-z_]+/[\w{}]+)": ', source))
     shapes = {re.sub(r"\{[^}]*\}", ".+", name) for name in logged}
     assert len(shapes) > 8
