@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
-
+from maxk.cli.arguments import POSITIONAL, Short
 from maxk.cli.console import console, show
 
 if TYPE_CHECKING:
@@ -32,9 +31,9 @@ class Allocate:
     the same problems. The result is an order: its first k entries are the allocation of k samples.
     """
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
+    runs: Annotated[tuple[str, ...], POSITIONAL]
     """a run of each sampling configuration: folders, or NAME=FOLDER"""
-    k: Annotated[int, tyro.conf.arg(aliases=["-k"])] = 128
+    k: Annotated[int, Short("-k")] = 128
     """samples of a problem"""
     on: tuple[str, ...] = ()
     """runs of the same names on other problems, to measure the allocation there"""

@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
-
+from maxk.cli.arguments import POSITIONAL
 from maxk.cli.console import console, show
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ Form = Literal["terminal", "markdown", "latex", "csv"]
 class Evaluate:
     """Print pass@k and max@k of a sampling run, with confidence intervals."""
 
-    folder: Annotated[Path, tyro.conf.Positional]
+    folder: Annotated[Path, POSITIONAL]
     """of `maxk sample`"""
     k: tuple[int, ...] = ()
     """default: 1, 2, 4, ... n"""
@@ -122,7 +121,7 @@ class Compare:
     data set the columns are values of k, with several they are the data sets at one k.
     """
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
+    runs: Annotated[tuple[str, ...], POSITIONAL]
     """folders, or NAME=FOLDER; runs of one method on several data sets share their NAME"""
     metric: Literal["max", "pass"] = "max"
     k: tuple[int, ...] = ()
@@ -251,7 +250,7 @@ def fewer_compared(runs: "dict[str, Stored]") -> list[str]:
 class Forecast:
     """Forecast max@k or pass@k for more samples than a run has."""
 
-    folder: Annotated[Path, tyro.conf.Positional]
+    folder: Annotated[Path, POSITIONAL]
     """of `maxk sample`"""
     k: tuple[int, ...] = ()
     """default: n to 16 n, doubling"""

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
+from maxk.cli.arguments import POSITIONAL
 from maxk.cli.console import console
 from maxk.pocket import resolve
 from maxk.store.run import MODEL, Run
@@ -22,7 +21,7 @@ class Merge:
     tuned from the same base model.
     """
 
-    models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")]
+    models: Annotated[tuple[str, ...], POSITIONAL]
     """folders of `maxk train` runs or of models; BASE may also be `pocket` or a name on the hub"""
     out: Path
     """new folder for the merged model; tokenizer and settings come from TUNED or A"""

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
-
+from maxk.cli.arguments import POSITIONAL
 from maxk.cli.console import console, terminated_as_interrupted
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ class Report:
     --figures, --card or --terminal the page is written only if --out asks for it.
     """
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
+    runs: Annotated[tuple[str, ...], POSITIONAL]
     """folders of `maxk sample` and `maxk train`, or NAME=FOLDER"""
     out: Path | None = None
     """the page; default: report.html"""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
+from maxk.cli.arguments import HIDDEN, POSITIONAL
 
 STOPPED = 143  # as a shell reports a process ended by SIGTERM
 
@@ -17,9 +17,9 @@ class Train:
     continues a stopped run. On several GPUs: accelerate launch -m maxk train run.toml
     """
 
-    file: Annotated[Path, tyro.conf.Positional]
+    file: Annotated[Path, POSITIONAL]
     """the configuration; configs/ has some"""
-    overrides: Annotated[tuple[str, ...], tyro.conf.Suppress] = ()
+    overrides: Annotated[tuple[str, ...], HIDDEN] = ()
 
     def run(self) -> int:
         from maxk.cli.console import console

@@ -19,12 +19,18 @@ _ZYGOTE = Path(__file__).with_name("zygote.py")
 class Limits:
     """What one program may use. CPU time decides; the wall clock only stops those who sleep."""
 
-    cpu_seconds: float = 4.0  # per test
-    wall_seconds: float = 20.0  # per test
+    cpu_seconds: float = 4.0
+    """CPU time of a test"""
+    wall_seconds: float = 20.0
+    """time of a test by the clock, for programs that sleep"""
     memory_bytes: int = 512 * 2**20
+    """memory of a program"""
     output_bytes: int = 2**20
-    restarts: int = 3  # fresh processes for the tests after one that died or was killed
-    after_timeout: float = 1.0  # cpu_seconds of a program's tests after one out of time or memory
+    """output of a test"""
+    restarts: int = 3
+    """fresh processes for the tests after one that died or was killed"""
+    after_timeout: float = 1.0
+    """CPU seconds of a test after one of the program's ran out of time or memory"""
 
 
 class WorkerFailed(RuntimeError):  # noqa: N818

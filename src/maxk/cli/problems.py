@@ -1,0 +1,79 @@
+"""Which problems can be sampled, known before a model is loaded and anything is written."""
+
+from collections.abc import Sequence
+
+from maxk.cli.console import console, say_left_out
+from maxk.data import expected_values
+from maxk.data.plus import PlusTests
+from maxk.pocket import NAME as POCKET
+from maxk.records import Problem
+from maxk.sample import Backend
+from maxk.verify import Verifier
+
+_NAMED = 3
+
+
+def usable(
+    problems: Sequence[Problem],
+    model: str,
+    backend: Backend,
+    prompt_variants: Sequence[str] = (),
+    *,
+    skip: bool = False,
+    allow_unsafe: bool = False,
+) -> list[Problem]:
+    """The problems that have tests and whose prompts fit the model.
+
+    The others are left out and named if `skip` says so, and are an error otherwise.
+    """
+    kept, bad = with_tests(problems, allow_unsafe)
+    if bad and not skip:
+        raise ValueError("\n  ".join([f"{len(bad)} problems have no usable tests:", *bad]) + _SKIP)
+    say_left_out(bad)
+    if backend == "openai":
+        return kept
+    from maxk.sample.models import too_long
+
+    positions, long = too_long(model, kept, prompt_variants)
+    if not long:
+        return kept
+    fits = [problem for problem in kept if problem.id not in long]
+    if not (skip and fits):
+        raise ValueError(refusal(model, positions, long, bool(fits)))
+    say_left_out(
+        [f"{name}: its prompt has {n} tokens, {model} {positions}" for name, n in long.items()]
+    )
+    return fits
+
+
+_SKIP = "\nleave them out with --skip"
+
+
+def with_tests(
+    problems: Sequence[Problem], allow_unsafe: bool = False
+) -> tuple[list[Problem], list[str]]:
+    """Problems whose tests are there, with what was left out and why.
+
+    The tests of EvalPlus's release have to be made: its references say what is right.
+    """
+    waiting = sum(isinstance(p.tests, PlusTests) and not p.tests.decoded for p in problems)
+    if not waiting:
+        return list(problems), []
+    console.print(f"running the references of {waiting} problems for what is right")
+    with Verifier(allow_unsafe=allow_unsafe) as verifier:
+        kept, account = expected_values(problems, verifier)
+    return kept, account.bad
+
+
+def refusal(model: str, positions: int, long: dict[str, int], some_fit: bool) -> str:
+    """What is said of prompts that do not fit, and what to do."""
+    name, tokens = next(iter(long.items()))
+    what = f"the prompt of {name} has {tokens} tokens"
+    if len(long) > 1:
+        named = ", ".join(f"{name} ({n} tokens)" for name, n in list(long.items())[:_NAMED])
+        more = f" and {len(long) - _NAMED} more" if len(long) > _NAMED else ""
+        what = f"{len(long)} prompts are too long, {named}{more}"
+    fix = "leave them out with --skip, or use another model" if some_fit else "use another model"
+    if model == POCKET:
+        fix += "; pocket is for --data pocket, and for starter/133 to starter/140"
+    return f"{what}, and {model} has {positions} positions; {fix}"
