@@ -122,8 +122,8 @@ def _reported(name: str, error: Exception) -> int:
     if os.environ.get("MAXK_TRACEBACK"):
         raise error
     told = RuntimeError(
-        f"{type(error).__name__}: {error}; if this is a fault of maxk, report it with what the same "
-        "command says under MAXK_TRACEBACK=1"
+        f"{type(error).__name__}: {error}; if this is a fault of maxk, report it, with what the "
+        "command says when MAXK_TRACEBACK=1 is set"
     )
     return _failed(f"maxk {name}", told, 1)
 

@@ -10,6 +10,7 @@ import ast
 import dataclasses
 import difflib
 import inspect
+import itertools
 import textwrap
 import types
 import typing
@@ -146,7 +147,7 @@ def texts_of(group: type) -> dict[str, str]:
     tree = ast.parse(textwrap.dedent(inspect.getsource(group)))
     (body,) = [node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef)][:1]
     texts = {}
-    for field, below in zip(body, body[1:], strict=False):
+    for field, below in itertools.pairwise(body):
         named = isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
         match below:
             case ast.Expr(value=ast.Constant(value=str(text))) if named:
@@ -204,7 +205,7 @@ def _settings(option: Option) -> dict[str, Any]:
         settings["dest"] = ".".join(option.path)
     if option.many:
         return settings | {"nargs": "*"}
-    return settings if option.flags else settings | {"nargs": "?"}
+    return settings if option.flags else settings | {"nargs": "?", "default": None}
 
 
 def _value(option: Option, given: dict[str, Any]) -> Any:

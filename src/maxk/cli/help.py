@@ -1,4 +1,4 @@
-"""What `maxk COMMAND --help` prints: an example first, then the options, and the page at the end."""
+"""What `maxk COMMAND --help` prints: an example, the options, and the page at the end."""
 
 import inspect
 import shutil

@@ -28,7 +28,7 @@ PAGES = {
     "runs show": HOW_TO.format("evaluate-compare"),
     "runs join": HOW_TO.format("evaluate-compare"),
     "runs convert": HOW_TO.format("evaluate-compare"),
-    "doctor": HOW_TO.format("judge-in-a-service"),
+    "doctor": HOW_TO.format("judge-service"),
 }
 
 

@@ -125,10 +125,8 @@ class _Inputs:
         if self.rule is None:
             return list(plain), failures
         code = "inf, nan = float('inf'), float('nan')\ngot = {}(*{})\n{}\n"
-        return [
-            AssertTest(code.format(t.function, literal(t.args), self.rule(t)), t.function)
-            for t in plain
-        ], failures
+        codes = [code.format(t.function, literal(t.args), self.rule(t)) for t in plain]
+        return [AssertTest(code, self.function) for code in codes], failures
 
     def returned_values(
         self, inputs: Sequence[tuple[Any, ...]], verifier: Verifier

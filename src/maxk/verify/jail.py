@@ -20,17 +20,17 @@ class Limits:
     """What one program may use. CPU time decides; the wall clock only stops those who sleep."""
 
     cpu_seconds: float = 4.0
-    """CPU time of a test"""
+    """CPU time of one test"""
     wall_seconds: float = 20.0
-    """time of a test by the clock, for programs that sleep"""
+    """wall-clock time of one test, for programs that sleep"""
     memory_bytes: int = 512 * 2**20
     """memory of a program"""
     output_bytes: int = 2**20
-    """output of a test"""
+    """what a program may write on stdout in one test"""
     restarts: int = 3
     """fresh processes for the tests after one that died or was killed"""
     after_timeout: float = 1.0
-    """CPU seconds of a test after one of the program's ran out of time or memory"""
+    """CPU time of each further test of a program that has run out of time or memory once"""
 
 
 class WorkerFailed(RuntimeError):  # noqa: N818
