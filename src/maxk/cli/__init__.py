@@ -131,9 +131,11 @@ def _reported(name: str, error: Exception) -> int:
 def _failed(who: str, error: Exception, code: int) -> int:
     """Print a line of what was wrong and one of what to do; returns the exit code."""
     what, fix = told(error)
-    help_line = f"{who} --help has an example and the options"
-    lines = [f"{who}: {what}", fix or (help_line if code == USAGE else "")]
-    print(*filter(None, lines), *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
+    notes = getattr(error, "__notes__", ())
+    said = "\n" in what and not what.rpartition("\n")[2].startswith(" ")
+    if not (fix or notes or said):
+        fix = f"{who} --help has an example and the options"
+    print(*filter(None, [f"{who}: {what}", fix, *notes]), sep="\n", file=sys.stderr)
     return code
 
 

@@ -93,8 +93,11 @@ class Which:
             fix = "mend the row, or leave it out with --skip"
             raise ValueError(f"{error}; {fix}") from None
         except TypeError as error:
-            if any(name in str(error) for name in options):
-                raise UsageError(f"{argument}: {error}") from error
+            unknown = [name for name in options if f"'{name}'" in str(error)]
+            if unknown:
+                fix = "leave it out"
+                text = f"{argument}: {self.name} has no option {unknown[0]!r}; {fix}"
+                raise UsageError(text) from None
             raise
 
     def problem(self, name: str) -> Problem:
@@ -129,6 +132,8 @@ class DataShow:
     """how many of the graded tests to print"""
 
     def run(self) -> int:
+        if self.tests < 0:
+            raise UsageError(f"--tests {self.tests} is below 0; use 0 or more")
         problem = self.which.problem(self.id)
         write = functools.partial(console.print, markup=False, soft_wrap=True)
         facts = {"difficulty": problem.difficulty, "origin": problem.origin}
@@ -137,8 +142,6 @@ class DataShow:
         write("\n--- what the model is asked ---")
         write(messages(problem)[0]["content"])
         write(f"\n--- what it is graded by: {len(problem.tests)} tests ---")
-        if self.tests < 0:
-            raise UsageError(f"--tests {self.tests} is below 0; use 0 or more")
         for test in problem.tests[: self.tests]:
             seen = "shown " if test in problem.examples else "hidden"
             text = json.dumps(dict_of_test(test), ensure_ascii=False)

@@ -8,6 +8,7 @@ from maxk.data.plus import PlusTests
 from maxk.pocket import NAME as POCKET
 from maxk.records import Problem
 from maxk.sample import Backend
+from maxk.store.codec import tests_to_json
 from maxk.verify import Verifier
 
 _NAMED = 3
@@ -61,8 +62,15 @@ def with_tests(
         return list(problems), []
     console.print(f"running the references of {waiting} problems for what is right")
     with Verifier(allow_unsafe=allow_unsafe) as verifier:
-        kept, account = expected_values(problems, verifier)
-    return kept, account.bad
+        answered, account = expected_values(problems, verifier)
+    kept, bad = [], account.bad
+    for problem in answered:
+        try:
+            tests_to_json(problem.tests)
+            kept.append(problem)
+        except ValueError as error:  # a run and a file could not hold them
+            bad.append(f"{problem.id}: {error}")
+    return kept, bad
 
 
 def refusal(model: str, positions: int, long: dict[str, int], some_fit: bool) -> str:

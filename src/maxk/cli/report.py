@@ -15,7 +15,7 @@ _ON_CARD = ("max-at-k", "pass-at-k")
 
 @dataclass(frozen=True)
 class Report:
-    """Write one HTML page: did training help Best-of-N, where, and at what cost?
+    """Write one HTML page: did training help Best-of-N, and where?
 
     The first sampling run is of the base model; training runs may be among the runs. With
     --figures, --card or --terminal the page is written only if --out asks for it.

@@ -12,7 +12,7 @@ class Show:
     """Show how many completions and verdicts a sampling run has."""
 
     folder: Annotated[Path, POSITIONAL]
-    """of `maxk sample`"""
+    """a run of `maxk sample`"""
 
     def run(self) -> int:
         from maxk.cli.console import console
@@ -49,7 +49,7 @@ class Convert:
     """Convert a run that an older maxk wrote into what this one reads, in place."""
 
     folder: Annotated[Path, POSITIONAL]
-    """of `maxk sample` or `maxk train`"""
+    """a run of `maxk sample` or `maxk train`"""
 
     def run(self) -> int:
         from maxk.cli.console import console

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sample:
-    """Sample n completions of every problem into a run's folder, and grade them.
+    """Sample n completions of every problem and grade them.
 
     Grading runs while sampling goes on (streaming verification). The same command continues a
-    stopped run. The key of a server comes from MAXK_API_KEY or OPENAI_API_KEY.
+    stopped run; with a larger n it adds samples. The key of a server comes from MAXK_API_KEY or
+    OPENAI_API_KEY.
     """
 
     model: str
@@ -38,7 +39,7 @@ class Sample:
     source: Path | None = None
     """file or folder with the published files; default: the Hugging Face hub"""
     data_options: tuple[str, ...] = ()
-    """more for the loader, such as shown=1 for mbpp (docs/data.md)"""
+    """more for the loader, such as shown=1 for mbpp"""
     n: Annotated[int, Short("-n")] = 256
     """completions of a problem"""
     limit: int | None = None
@@ -196,7 +197,7 @@ def make_with(options: dict[str, Any], model: str, backend: Backend, url: str | 
         return make(model, backend, url, **options)
     except TypeError as error:
         if any(name in str(error) for name in options):
-            raise ValueError(f"--engine: {error}") from error
+            raise UsageError(f"--engine: {error}") from error
         raise
 
 

@@ -76,6 +76,8 @@ def load_with_account(
         files = sources.files_of(dataset, split, Path(source))
         faulty = places_of_faults(files, on_bad) if skip else refuse_faults(files)
     if dataset.made is not None and source is None:
+        if options:
+            raise TypeError(f"{name} has no option {next(iter(options))!r}")
         made = dataset.made(split)
         account.kept = len(made)
         return made, account

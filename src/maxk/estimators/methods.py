@@ -216,8 +216,8 @@ def advantages(
     if isinstance(log_ratios, int):
         if log_ratios != 0:
             raise ValueError(
-                f"log_ratios={log_ratios} is no tensor; pass one number per completion, or 0 if the "
-                "policy is the one that sampled"
+                f"log_ratios={log_ratios} is no tensor; pass one number per completion, or 0 if "
+                "the policy is the one that sampled"
             )
         log_ratios = None
     elif log_ratios is None and chosen.off_policy and not torch.compiler.is_compiling():

@@ -103,11 +103,12 @@ def grade_file(
     settings = VerifierSettings.of(verifier).of_verdicts()
     summary, started = Summary(), time.monotonic()
     done = read_verdicts(out, settings)
+    rows = read_rows(file, problems or {}, on_bad)
+    batch = list(islice(rows, _BATCH))  # before anything is written
     with open(out, "ab") as stream:
         if stream.tell() == 0:
             write(stream, {"maxk_verdicts": FORMAT, "of": file.name, **settings})
-        rows = read_rows(file, problems or {}, on_bad)
-        while batch := list(islice(rows, _BATCH)):
+        while batch:
             todo = []
             for row in batch:
                 if row.number not in done:
@@ -136,6 +137,7 @@ def grade_file(
                 progress(summary)
             grade_programs([(row.problem, row.program) for row in todo], verifier, keep)
             os.fsync(stream.fileno())
+            batch = list(islice(rows, _BATCH))
     if done:
         raise ValueError(
             f"{out} has verdicts of {len(done)} rows that {file} does not have, row {min(done)} "
@@ -256,9 +258,13 @@ def _program(given: dict[str, Any], problem: Problem, where: str) -> str:
 def count_rows(file: Path) -> int:
     """How many rows `read_rows` will give."""
     if file.suffix == ".parquet":
-        import pyarrow.parquet
+        import pyarrow as pa
+        import pyarrow.parquet as pq
 
-        return pyarrow.parquet.ParquetFile(file).metadata.num_rows
+        try:
+            return pq.ParquetFile(file).metadata.num_rows
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"{file}: not a readable parquet file: {error}") from None
     return sum(1 for _ in lines(file))
 
 

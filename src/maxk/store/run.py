@@ -215,7 +215,7 @@ class Run:
 
         parts = self.parts(table)
         if not parts:
-            raise RunError(f"{self.folder} has no {table}")
+            raise RunError(f"{self.folder} has no {table}; repeat its `maxk {self.kind}`")
         wanted = None if columns is None else list(columns)
         read = [pq.read_table(self._part(table, part), columns=wanted) for part in parts]
         return pa.concat_tables(read, promote_options="default")
