@@ -191,7 +191,7 @@ def test_help_begins_with_an_example_and_ends_with_a_page_and_has_no_names_of_th
     assert lines[len(EXAMPLES[name]) - 1].strip().startswith(f"maxk {name}")
     assert lines[-1] == f"More: {PAGES[name]}"
     assert max(map(len, lines[len(EXAMPLES[name]) :])) <= 80
-    for inside in ("None", "action.", "verifier.", "sampling.", "==", "(default: )"):
+    for inside in ("None", "action.file", "verifier.", "sampling.", "==", "(default: )"):
         assert inside not in said
     assert set(EXAMPLES) == set(PAGES) == set(every_command())
 

@@ -21,7 +21,7 @@ def literal(value: Any) -> str:
     Python refuses to write or read more than 4,300 decimal digits.
 
     >>> literal([1, {"a": (2,)}]), literal(10**5000)[:6]
-    ("[1, {'a': (2,)}]", '0x685e')
+    ("[1, {'a': (2,)}]", '0x31e2')
     """
     try:
         return repr(value)

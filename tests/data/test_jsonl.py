@@ -145,7 +145,7 @@ def test_load_lists_the_first_faults_and_their_number(tmp_path):
 
 
 def test_jsonl_needs_a_source():
-    with pytest.raises(ValueError, match="jsonl has no published files; use source=PATH"):
+    with pytest.raises(ValueError, match="jsonl has no published files; give --source PATH"):
         load("jsonl", "all")
 
 

@@ -97,9 +97,9 @@ def options_of(command: type) -> tuple[Option, ...]:
 
 
 def _options(group: type, path: tuple[str, ...], prefix: str) -> Iterator[Option]:
-    hints, texts = typing.get_type_hints(group, include_extras=True), texts_of(group)
+    kinds, texts = typing.get_type_hints(group, include_extras=True), texts_of(group)
     for field in dataclasses.fields(group):
-        kind, marks = _plain(hints[field.name])
+        kind, marks = _plain(kinds[field.name])
         if HIDDEN in marks:
             continue
         here = (*path, field.name)
@@ -251,14 +251,14 @@ def refusal(kind: Any) -> str:
 
 
 def _built(group: type, path: tuple[str, ...], values: dict[tuple[str, ...], Any]) -> Any:
-    hints = typing.get_type_hints(group, include_extras=True)
+    kinds = typing.get_type_hints(group, include_extras=True)
     given = {}
     for field in dataclasses.fields(group):
         here = (*path, field.name)
         inside = {at: each for at, each in values.items() if at[: len(here)] == here}
         if all(each is MISSING for each in inside.values()):
             continue
-        kind, _ = _plain(hints[field.name])
+        kind, _ = _plain(kinds[field.name])
         given[field.name] = values[here] if here in values else _built(kind, here, values)
     try:
         return group(**given)

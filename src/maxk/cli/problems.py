@@ -33,8 +33,10 @@ def usable(
     say_left_out(bad)
     if backend == "openai":
         return kept
-    from maxk.sample.models import too_long
+    from maxk.sample.models import found, too_long
 
+    with found(model):
+        pass
     positions, long = too_long(model, kept, prompt_variants)
     if not long:
         return kept

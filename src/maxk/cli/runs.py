@@ -46,7 +46,7 @@ class Join:
 
 @dataclass(frozen=True)
 class Convert:
-    """Convert a run that an older maxk wrote into what this one reads, in place."""
+    """Convert a run of an older maxk, in place."""
 
     folder: Annotated[Path, POSITIONAL]
     """a run of `maxk sample` or `maxk train`"""

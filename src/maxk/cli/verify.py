@@ -10,7 +10,7 @@ from maxk.cli.arguments import FLAT, POSITIONAL, UsageError
 from maxk.cli.console import console, progress_of_grading, say_left_out
 from maxk.cli.data import Which
 from maxk.cli.problems import with_tests
-from maxk.grade.file import Summary, count_rows, grade_file, verdicts_path
+from maxk.grade.file import Summary, count_rows, grade_file, read_rows, verdicts_path
 from maxk.grade.parallel import grade_run
 from maxk.records import Problem, Status
 from maxk.store.rows import BadRow
@@ -58,6 +58,8 @@ class Verify:
         total = count_rows(self.file)
         on_bad = bad.append if self.skip else None
         try:
+            if not self.skip:
+                next(read_rows(self.file, problems), None)  # starting jails takes a second
             with self.verifier.verifier() as verifier, progress_of_grading(total) as shown:
                 done = shown.update
                 summary = grade_file(self.file, verifier, self.out, problems, done, on_bad)

@@ -33,7 +33,7 @@ def rows(
     elif dataset.bundled is not None:
         paths = [dataset.bundled]
     elif dataset.hub is None:
-        raise ValueError(f"{dataset.name} has no published files; use source=PATH")
+        raise ValueError(f"{dataset.name} has no published files; give --source PATH")
     elif dataset.as_files:
         with _from_hub(dataset.hub):
             paths = downloaded(dataset, dataset.hub, split)

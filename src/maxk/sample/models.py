@@ -34,6 +34,8 @@ def found(model: str) -> Iterator[str]:
         raise FileNotFoundError(f"the model {model} is missing; give {_KINDS}")
     reachable = here or hub.reachable()
     try:
+        if not reachable and not in_cache(model):
+            raise FileNotFoundError(model)  # known without the seconds that transformers takes
         yield place
     except ImportError:
         raise
@@ -49,6 +51,15 @@ def found(model: str) -> Iterator[str]:
         if not reachable:
             why = "it is no folder here, the hub cannot be reached, and its cache does not have it"
         raise OSError(f"the model {model!r} cannot be had: {why}; {fix}") from None
+
+
+def in_cache(model: str) -> bool:
+    """Whether the hub's cache has a model; True if it cannot be asked."""
+    if importlib.util.find_spec("huggingface_hub") is None:
+        return True
+    from huggingface_hub import try_to_load_from_cache
+
+    return any(try_to_load_from_cache(model, name) for name in ("config.json", ADAPTER))
 
 
 def too_long(
