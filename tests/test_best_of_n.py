@@ -112,17 +112,8 @@ def test_the_command_passes_prompt_variants_on(tmp_path, monkeypatch, capsys):
     file.write_text(json.dumps(row) + "\n")
     sampler = Prompted([RIGHT] * 8)
     monkeypatch.setattr("maxk.cli.solve.make_with", lambda *_: sampler)
-    given = [
-        "--problem",
-        str(file),
-        "--model",
-        "m",
-        "--base-url",
-        "http://x",
-        "--prompt-variants",
-        "Be brief.",
-        "Be plain.",
-    ]
+    given = ["--problem", str(file), "--model", "m", "--base-url", "http://x"]
+    given += ["--prompt-variants", "Be brief.", "Be plain."]
     assert filled(Solve, given).run() == 0
     assert capsys.readouterr().out.endswith(f"{RIGHT}\n")
     assert sampler.ends == {i: ["\nBe brief.", "\nBe plain."][i % 2] for i in range(8)}

@@ -105,6 +105,7 @@ COMMANDS = {
 _RUN = "maxk sample --model pocket --data pocket --limit 20 -n 16 --out runs/base"
 _COOL = f"{_RUN.replace('base', 'cool')} --temperature 0.5"
 _TRAIN = "maxk train configs/pocket.toml --run.out runs/bon --trl.max_steps 5"
+_TUNED = _RUN.replace("model pocket", "model runs/bon/model").replace("base", "tuned")
 _SHARD = _RUN.replace("base", "part{0}") + " --shard {0}/2"
 EXAMPLES = {
     "train": [_TRAIN],
@@ -115,10 +116,10 @@ EXAMPLES = {
     "sample": [_RUN],
     "verify": [f"{_RUN.replace('base', 'raw')} --no-verify", "maxk verify runs/raw"],
     "evaluate": [_RUN, "maxk evaluate runs/base"],
-    "compare": [_RUN, _COOL, "maxk compare runs/base runs/cool"],
+    "compare": [_TRAIN, _RUN, _TUNED, "maxk compare runs/base runs/tuned"],
     "forecast": [_RUN, "maxk forecast runs/base"],
     "allocate": [_RUN, _COOL, "maxk allocate runs/base runs/cool -k 16"],
-    "report": [_RUN, _COOL, "maxk report runs/base runs/cool --out report.html"],
+    "report": [_TRAIN, _RUN, _TUNED, "maxk report runs/base runs/tuned --out report.html"],
     "data": ["maxk data list"],
     "data list": ["maxk data list"],
     "data show": ["maxk data show starter --id starter/001"],
