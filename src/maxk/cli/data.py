@@ -183,11 +183,11 @@ class DataVerify:
     """write the failures as JSON: {id: how}"""
 
     def run(self) -> int:
+        check_numbers(workers=self.workers, tests=self.tests)
         found, account = dataclasses.replace(self.which, keep_broken=True).problems()
         problems, bad = with_tests(found)
         account.bad += bad
         having = sum(problem.reference is not None for problem in problems)
-        check_numbers(workers=self.workers, tests=self.tests)
         summary = Summary()
         with Verifier(self.workers, self.limits) as verifier, progress_of_grading(having) as shown:
 

@@ -102,7 +102,7 @@ COMMANDS = {
     ),
 }
 
-_RUN = "maxk sample --model pocket --data pocket --limit 20 -n 16 --out runs/base"
+_RUN = "maxk sample --model pocket --data pocket --limit 20 -n 8 --out runs/base"
 _COOL = f"{_RUN.replace('base', 'cool')} --temperature 0.5"
 _TRAIN = "maxk train configs/pocket.toml --run.out runs/bon --trl.max_steps 5"
 _TUNED = _RUN.replace("model pocket", "model runs/bon/model").replace("base", "tuned")
@@ -118,7 +118,7 @@ EXAMPLES = {
     "evaluate": [_RUN, "maxk evaluate runs/base"],
     "compare": [_TRAIN, _RUN, _TUNED, "maxk compare runs/base runs/tuned"],
     "forecast": [_RUN, "maxk forecast runs/base"],
-    "allocate": [_RUN, _COOL, "maxk allocate runs/base runs/cool -k 16"],
+    "allocate": [_RUN, _COOL, "maxk allocate runs/base runs/cool -k 8"],
     "report": [_TRAIN, _RUN, _TUNED, "maxk report runs/base runs/tuned --out report.html"],
     "data": ["maxk data list"],
     "data list": ["maxk data list"],
