@@ -31,6 +31,10 @@ def test_the_list_has_every_data_set_with_licence_and_paper():
     for name in DATASETS:
         assert name in said
     assert "CC-BY-4.0" in said
+    lines = said.splitlines()
+    assert max(map(len, lines)) <= 80
+    identifiers = {each.hub for each in DATASETS.values() if each.hub}
+    assert identifiers <= {line.strip().partition(";")[0] for line in lines}
 
 
 def test_a_problem_is_shown_as_model_and_judge_see_it():

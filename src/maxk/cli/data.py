@@ -30,7 +30,7 @@ class DataList:
     def run(self) -> int:
         for each in DATASETS.values():
             where = each.hub or {"jsonl": "--source FILE"}.get(each.name, "comes with maxk")
-            print(f"{each.name}\n  {each.size}; {each.licence}; {where}\n  {each.citation}")
+            print(each.name, each.size, f"{where}; {each.licence}", each.citation, sep="\n  ")
         return 0
 
 

@@ -18,7 +18,7 @@ def usable(
     problems: Sequence[Problem],
     model: str,
     backend: Backend,
-    prompt_variants: Sequence[str] = (),
+    variants: Sequence[str] = (),
     *,
     skip: bool = False,
     allow_unsafe: bool = False,
@@ -27,29 +27,33 @@ def usable(
 
     The others are left out and named if `skip` says so, and are an error otherwise.
     """
-    kept, bad = with_tests(problems, allow_unsafe)
+    fits = list(problems) if backend == "openai" else fitting(problems, model, variants, skip)
+    kept, bad = with_tests(fits, allow_unsafe)
     if bad and not skip:
         raise ValueError("\n  ".join([f"{len(bad)} problems have no usable tests:", *bad]) + _SKIP)
     say_left_out(bad)
-    if backend == "openai":
-        return kept
+    return kept
+
+
+_SKIP = "\nleave them out with --skip"
+
+
+def fitting(
+    problems: Sequence[Problem], model: str, variants: Sequence[str], skip: bool
+) -> list[Problem]:
+    """The problems whose prompts fit the model."""
     from maxk.sample.models import found, too_long
 
     with found(model):
         pass
-    positions, long = too_long(model, kept, prompt_variants)
-    if not long:
-        return kept
-    fits = [problem for problem in kept if problem.id not in long]
-    if not (skip and fits):
+    positions, long = too_long(model, problems, variants)
+    fits = [problem for problem in problems if problem.id not in long]
+    if long and not (skip and fits):
         raise ValueError(refusal(model, positions, long, bool(fits)))
     say_left_out(
         [f"{name}: its prompt has {n} tokens, {model} {positions}" for name, n in long.items()]
     )
     return fits
-
-
-_SKIP = "\nleave them out with --skip"
 
 
 def with_tests(
