@@ -25,6 +25,7 @@ settings.load_profile("maxk")
 
 # By the time they take, as they are given out one by one: a long one at the end is waited for.
 LONG = [
+    "tests/test_cli_examples.py",
     "tests/train/test_job.py",
     "tests/train/test_trainer.py",
     "tests/invariant/test_pocket.py",

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 import pytest
-import tyro
 
 import maxk
 from maxk.best_of_n import solve
+from maxk.cli.arguments import filled
 from maxk.cli.solve import Solve
 from maxk.prompts import messages
 from maxk.records import Problem, StdinTest
@@ -112,8 +112,9 @@ def test_the_command_passes_prompt_variants_on(tmp_path, monkeypatch, capsys):
     file.write_text(json.dumps(row) + "\n")
     sampler = Prompted([RIGHT] * 8)
     monkeypatch.setattr("maxk.cli.solve.make_with", lambda *_: sampler)
-    given = ["--problem", str(file), "--model", "m", "--prompt-variants", "Be brief.", "Be plain."]
-    assert tyro.cli(Solve, args=given).run() == 0
+    given = ["--problem", str(file), "--model", "m", "--base-url", "http://x"]
+    given += ["--prompt-variants", "Be brief.", "Be plain."]
+    assert filled(Solve, given).run() == 0
     assert capsys.readouterr().out.endswith(f"{RIGHT}\n")
     assert sampler.ends == {i: ["\nBe brief.", "\nBe plain."][i % 2] for i in range(8)}
 

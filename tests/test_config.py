@@ -67,9 +67,9 @@ def test_what_the_command_line_says_wins(tmp_path):
             "method: clamp_delta=1.0 is for",
         ),
         (MINIMAL, ["--data.limit", "0"], "data.limit=0: input should be greater than or equal"),
-        (MINIMAL, ["--learning_rate", "1"], "'--learning_rate' is not --section.key"),
+        (MINIMAL, ["--learning_rate", "1"], "'--learning_rate' is not --table.key"),
         (MINIMAL, ["--trl.learning_rate"], "--trl.learning_rate has no value"),
-        ("[run\n", [], r"run.toml: Expected '\]'"),
+        ("[run\n", [], r"run.toml is not TOML: Expected '\]'"),
     ],
 )
 def test_errors_say_where_and_what(tmp_path, text, overrides, message):

@@ -37,6 +37,9 @@ RENAMED = {  # keys of earlier configurations, and what to write now
 }
 
 
+_LIST = "`maxk train --keys` lists the keys"
+
+
 class ConfigError(ValueError):
     """A key or a value that a configuration cannot have."""
 
@@ -159,20 +162,26 @@ class TrainConfig(Table):
 
 def read_config(file: Path, overrides: Sequence[str] = ()) -> TrainConfig:
     """The file, with `--section.key value` pairs in the place of what it says."""
+    if not file.exists():
+        raise ConfigError(f"{file} is missing; give a TOML file, such as configs/pocket.toml")
+    if file.is_dir():
+        raise ConfigError(f"{file} is a folder; give a TOML file, such as configs/pocket.toml")
     try:
         given = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: {error}") from None
+        raise ConfigError(f"{file} is not TOML: {error}; mend that line") from None
     for path, value in _pairs(overrides):
         table = given
         *sections, key = path.split(".")
         for section in sections:
             table = table.setdefault(section, {})
+            if not isinstance(table, dict):
+                raise ConfigError(f"--{path}: {section} is no table of keys; {_LIST}")
         table[key] = value
     try:
         return TrainConfig.model_validate(given)
     except ValidationError as error:
-        raise ConfigError(f"{file}: {_told(error)}") from None
+        raise ConfigError(f"{file}: {_told(error)}\n{_LIST}") from None
 
 
 def _pairs(overrides: Sequence[str]) -> list[tuple[str, Any]]:
@@ -184,10 +193,10 @@ def _pairs(overrides: Sequence[str]) -> list[tuple[str, Any]]:
     while rest:
         name, equals, value = rest.pop(0).partition("=")
         if not name.startswith("--") or "." not in name:
-            raise ConfigError(f"{name!r} is not --section.key; for example --trl.learning_rate")
+            raise ConfigError(f"{name!r} is not --table.key; use one such as --trl.learning_rate")
         if not equals:
             if not rest:
-                raise ConfigError(f"{name} has no value")
+                raise ConfigError(f"{name} has no value; write one behind it")
             value = rest.pop(0)
         out.append((name[2:].replace("-", "_"), _value(value)))
     return out

@@ -4,7 +4,7 @@ Of a problem's tests a prompt shows only the `examples`. It asks for one fenced 
 `maxk.grade.extract` finds in the completion.
 """
 
-from maxk.records import AssertTest, CallTest, Problem, StdinTest, Test
+from maxk.records import AssertTest, CallTest, Problem, StdinTest, Test, literal
 
 STDIN = """\
 {statement}
@@ -88,8 +88,8 @@ def _asserts(examples: tuple[Test, ...]) -> str:
         if isinstance(test, AssertTest):
             lines.append(test.code.strip())
         elif isinstance(test, CallTest):
-            args = ", ".join(map(repr, test.args))
-            lines.append(f"assert {test.function}({args}) == {test.expected!r}")
+            args = ", ".join(map(literal, test.args))
+            lines.append(f"assert {test.function}({args}) == {literal(test.expected)}")
     return "\nFor example:\n" + _fenced("\n".join(lines)) + "\n" if lines else ""
 
 

@@ -12,6 +12,38 @@ RewardKind = Literal["continuous", "binary"]
 Finish = Literal["stop", "length"]  # "length": truncated at the limit of tokens
 
 
+_DIGITS = 10_000  # bits of a number from which on Python refuses to write it in decimal
+
+
+def literal(value: Any) -> str:
+    """A plain value as Python source; integers of thousands of digits in hexadecimal.
+
+    Python refuses to write or read more than 4,300 decimal digits.
+
+    >>> literal([1, {"a": (2,)}]), literal(10**5000)[:6]
+    ("[1, {'a': (2,)}]", '0x31e2')
+    """
+    try:
+        return repr(value)
+    except ValueError:
+        pass
+    if isinstance(value, int):
+        return hex(value)
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{literal(k)}: {literal(v)}' for k, v in value.items())}}}"
+    inside = ", ".join(map(literal, value))
+    if isinstance(value, tuple):
+        return f"({inside},)"
+    if isinstance(value, frozenset):
+        return f"frozenset({{{inside}}})"
+    return f"[{inside}]" if isinstance(value, list) else f"{{{inside}}}"
+
+
+def is_long(value: int) -> bool:
+    """Whether an integer has too many digits for Python to write it in decimal."""
+    return value.bit_length() > _DIGITS
+
+
 @dataclass(frozen=True)
 class StdinTest:
     """Run the program with `input` on stdin; its stdout must be `output`.

@@ -140,11 +140,12 @@ def test_load_lists_the_first_faults_and_their_number(tmp_path):
         load("jsonl", "all", path)
     lines = str(error.value).splitlines()
     assert lines[1].strip() == "own.jsonl, line 1, statement: is missing"
-    assert lines[-1].strip().startswith("and 3 more")
+    assert lines[-2].strip().startswith("and 3 more")
+    assert "--skip" in lines[-1]
 
 
 def test_jsonl_needs_a_source():
-    with pytest.raises(ValueError, match="jsonl has no published files; use source=PATH"):
+    with pytest.raises(ValueError, match="jsonl has no published files; give --source PATH"):
         load("jsonl", "all")
 
 

@@ -1,6 +1,9 @@
 """Wrong arguments: a ValueError that names the argument, its value, and the fix."""
 
 import inspect
+import re
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ import torch
 
 from maxk import estimators
 from maxk.estimators import METHODS
+from maxk.evaluate import scores
 from tests.conftest import plain
 
 max_at_k, pass_at_k = plain(estimators.max_at_k), plain(estimators.pass_at_k)
@@ -181,9 +185,52 @@ def test_rewards_of_the_wrong_kind_are_refused():
         weights([0.0, 1.0], 1)
     with pytest.raises(ValueError, match=r"rewards has dtype torch\.complex64"):
         weights(torch.ones(3, dtype=torch.complex64), 1)
-    for ragged in ([[0.0, 1.0], [1.0]], ["a", "b"], np.array(["a"]), [None, 1.0]):
-        with pytest.raises(ValueError, match="rewards is not a rectangle of real numbers"):
-            max_at_k(ragged, 1)
+    with pytest.raises(ValueError, match="rewards has rows of different lengths"):
+        max_at_k([[0.0, 1.0], [1.0]], 1)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "said"),
+    [
+        ([0.0, None], "rewards[1] is None; score a sample that could not be judged 0"),
+        ([[0.0, 1.0], ["1", 0.0]], "rewards[1][0] is '1', a str; pass numbers"),
+        (np.array(["a"]), "rewards[0] is np.str_('a'), a str_; pass numbers"),
+        (np.array([0.0, None]), "rewards[1] is None; score"),
+        ([0.0, Fraction(1, 2)], "rewards[1] is Fraction(1, 2), a Fraction; pass float(reward)"),
+        ([Decimal(1), 0.0], "rewards[0] is Decimal('1'), a Decimal; pass float(reward)"),
+        ([1j, 0.0], "rewards[0] is 1j, a complex; rewards must be real"),
+        ([0.0, {}], "rewards[1] is {}, a dict; pass numbers"),
+        (None, "rewards is None; score"),
+    ],
+)
+def test_an_entry_that_is_no_number_is_named(rewards, said):
+    for metric in (max_at_k, pass_at_k):
+        with pytest.raises(ValueError, match=re.escape(said)):
+            metric(rewards, 1)
+
+
+def test_an_entry_that_is_no_number_is_named_in_rows_of_any_length():
+    with pytest.raises(ValueError, match=re.escape("rewards[1][2] is None; score a sample")):
+        scores([[0.0], [0.0, 1.0, None]], [1])
+    with pytest.raises(ValueError, match=re.escape("rewards[0][0] is '1', a str")):
+        scores([["1"]], [1])
+
+
+@pytest.mark.parametrize("ks", [{1, 2}, {1: 2}, iter([1])])
+def test_several_k_are_given_as_a_list(ks):
+    for rewards in ([0.0, 1.0], torch.tensor([0.0, 1.0])):
+        with pytest.raises(ValueError, match="pass an int or a list of ints, such as"):
+            max_at_k(rewards, ks)
+
+
+@pytest.mark.parametrize("method", [name for name, each in METHODS.items() if each.off_policy])
+def test_an_off_policy_method_without_ratios_warns_unless_told_that_there_is_none(method):
+    with pytest.warns(UserWarning, match=rf"method='{method}' without log_ratios .* log_ratios=0"):
+        silent = advantages(method, R, 2)
+    for none in (0, torch.zeros_like(R)):
+        torch.testing.assert_close(advantages(method, R, 2, log_ratios=none), silent)
+    with pytest.raises(ValueError, match="log_ratios=1 is no tensor"):
+        advantages(method, R, 2, log_ratios=1)
 
 
 def test_empty_list_of_k_is_refused():

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tyro
 
 from maxk.cli.allocate import Allocate
+from maxk.cli.arguments import filled
 from maxk.cli.console import console
 from maxk.evaluate import allocate, allocated, cross_validated, scores
 from tests.evaluate.test_commands import maxk, rewards, run_of
@@ -43,7 +43,7 @@ def named(runs: Path, data: str = "mbpp") -> list[str]:
 
 
 def run(*given: str) -> int:
-    return tyro.cli(Allocate, args=list(given)).run()
+    return filled(Allocate, list(given)).run()
 
 
 def row(said: str, name: str) -> list[str]:
@@ -160,5 +160,5 @@ def test_mistakes_are_said_with_the_way_out(runs):
         run(plain, f"allocation={runs}/mbpp/warm")
     done = maxk("allocate", plain, warm)
     assert done.returncode == 1
-    assert done.stderr.startswith("maxk: k=128 is larger than n=32")
+    assert done.stderr.startswith("maxk allocate: k=128 is larger than n=32")
     assert "Traceback" not in done.stderr

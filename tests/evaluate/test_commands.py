@@ -188,7 +188,7 @@ def test_other_problems_or_settings_are_refused_with_the_difference(tmp_path):
     done = maxk("compare", base, run_of(tmp_path / "fewer", rewards(1)[:50]))
     assert done.returncode == 1
     assert "only 'base' has 10 (mbpp/50, mbpp/51, mbpp/52, ...)" in done.stderr
-    assert "no runs are given" in maxk("compare").stderr
+    assert "RUNS must be given" in maxk("compare").stderr
 
 
 def test_other_prompt_variants_are_other_settings(tmp_path):

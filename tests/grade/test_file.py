@@ -147,7 +147,7 @@ def test_the_command_shows_a_summary_and_names_the_file(tmp_path):
 def test_the_command_fails_with_one_line_and_no_traceback(tmp_path):
     run = maxk("verify", tmp_path / "no.jsonl")
     assert run.returncode == 1
-    assert run.stderr.startswith("maxk: ")
+    assert run.stderr.startswith("maxk verify: ")
     assert "Traceback" not in run.stderr
     assert "no.jsonl" in run.stderr
 

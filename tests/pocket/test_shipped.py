@@ -5,10 +5,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import tyro
 from hatchling.builders.wheel import WheelBuilder
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from maxk.cli.arguments import filled
 from maxk.cli.sample import Sample
 from maxk.cli.solve import Solve
 from maxk.config import read_config
@@ -49,7 +49,7 @@ def test_only_its_name_means_the_model_of_the_package():
 def test_sample_and_solve_know_it_by_name(tmp_path, capsys):
     given = "--model pocket --data pocket -n 4 --limit 2 --max-tokens 100 --backend transformers"
     words = [*given.split(), "--out", str(tmp_path / "run"), "--workers", "2"]
-    assert tyro.cli(Sample, args=words).run() == 0
+    assert filled(Sample, words).run() == 0
     assert len(pairs_of(Run.open(tmp_path / "run"), "verdicts")) == 8
     problem = {"id": "a", "statement": "Multiply the number by 3 and add 4.", "verbatim": True}
     problem |= {"tests": [{"input": "1", "output": "7"}, {"input": "5", "output": "19"}]}
@@ -59,7 +59,7 @@ def test_sample_and_solve_know_it_by_name(tmp_path, capsys):
         str(tmp_path / "own.jsonl"),
         *["--model", "pocket", "--max-tokens", "100"],
     ]
-    assert tyro.cli(Solve, args=words).run() == 0
+    assert filled(Solve, words).run() == 0
     assert "print(" in capsys.readouterr().out
 
 

@@ -1,124 +1,94 @@
-"""The command `maxk`: one table of its subcommands.
+"""The command `maxk`.
 
-`maxk --help` prints the table and imports nothing else. A subcommand imports only its own module,
-which holds a dataclass: its fields are the arguments, and `run` does the work and returns the exit
-code.
+`maxk --help` prints the table of commands and imports nothing else. A command imports only its own
+module, which holds a dataclass: its fields are the arguments, and `run` does the work and returns
+the exit code: 0, 1 for a failure, 2 for arguments that cannot be.
 """
 
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from maxk.cli.table import COMMANDS
 
-class Entry(NamedTuple):
-    """A subcommand: MODULE:CLASS, and the first line of the docstring of that class."""
-
-    place: str
-    summary: str
-
-
-COMMANDS = {
-    "train": Entry("maxk.cli.train:Train", "Train a model for Best-of-N, as a TOML file says."),
-    "merge": Entry(
-        "maxk.cli.merge:Merge",
-        "Merge models into one: towards the base model (--alpha), or several into their mean.",
-    ),
-    "sample": Entry(
-        "maxk.cli.sample:Sample",
-        "Sample n completions of every problem into a run's folder, and grade them.",
-    ),
-    "evaluate": Entry(
-        "maxk.cli.evaluate:Evaluate",
-        "Print pass@k and max@k of a sampling run, with confidence intervals.",
-    ),
-    "compare": Entry(
-        "maxk.cli.evaluate:Compare",
-        "Compare runs on the same problems: tables, paired differences, p-values.",
-    ),
-    "forecast": Entry(
-        "maxk.cli.evaluate:Forecast", "Forecast max@k or pass@k for more samples than a run has."
-    ),
-    "allocate": Entry(
-        "maxk.cli.allocate:Allocate",
-        "Allocate the k samples of a problem to several sampling configurations.",
-    ),
-    "report": Entry(
-        "maxk.cli.report:Report",
-        "Write one HTML page: did training help Best-of-N, where, and at what cost?",
-    ),
-    "solve": Entry(
-        "maxk.cli.solve:Solve",
-        "Solve one problem by Best-of-N: sample programs, judge them, print the best.",
-    ),
-    "verify": Entry(
-        "maxk.cli.verify:Verify",
-        "Grade stored completions; verdicts go beside them.",
-    ),
-    "doctor": Entry(
-        "maxk.cli.verify:Doctor",
-        "Say which isolation this machine gives, what is missing, and how to add it.",
-    ),
-    "data": Entry(
-        "maxk.cli.data:Data", "Benchmarks and your own problems: list, show, check, verify."
-    ),
-    "runs": Entry(
-        "maxk.cli.runs:Runs", "Folders of runs: show progress, join shards, convert old ones."
-    ),
-}
 USAGE = 2  # the exit code for arguments that cannot be
+CLOSED = 141  # as a shell reports a process whose output nobody reads any more
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit. arguments: default, those of the process."""
-    sys.exit(_run(list(sys.argv[1:] if arguments is None else arguments)))
+    try:
+        code = _run(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+    except BrokenPipeError:  # `maxk data list | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = CLOSED
+    sys.exit(code)
 
 
 def _run(arguments: list[str]) -> int:
     # Threads of torch that spin while they wait starve whatever shares their cores: programs that
     # are judged, or a second command. Before torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    if not arguments:
-        print(help_text(), file=sys.stderr)
-        return USAGE
+    if not arguments or arguments[0] in ("-h", "--help"):
+        from maxk.cli.help import overview
+
+        print(overview(), file=sys.stdout if arguments else sys.stderr)
+        return 0 if arguments else USAGE
     name, *rest = arguments
-    if name in ("-h", "--help"):
-        print(help_text())
-        return 0
     if name == "--version":
         from maxk import __version__
 
         print(f"maxk {__version__}")
         return 0
     if name not in COMMANDS:
-        print(f"maxk: {unknown(name)}", file=sys.stderr)
-        return USAGE
+        return _failed("maxk", ValueError(unknown(name)), USAGE)
     try:
         return parsed(name, rest).run()
     except KeyboardInterrupt:
         print("stopped; repeat the command to go on")
         return 130
-    except (ValueError, OSError, ImportError, RuntimeError) as error:
-        print(f"maxk: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
-        return 1
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        return _reported(name, error)
 
 
 def parsed(name: str, arguments: list[str]) -> Any:
-    """The dataclass of a command, filled from its arguments; exits where they cannot be."""
+    """The dataclass of a command, filled from its arguments.
+
+    Exits after --help, and where the arguments cannot be.
+    """
     import dataclasses
     from importlib import import_module
 
-    import tyro
+    from maxk.cli.arguments import UsageError, actions_of, filled
 
     module, _, kind = COMMANDS[name].place.partition(":")
-    given, overrides = split_overrides(arguments) if name == "train" else (arguments, [])
-    command = tyro.cli(
-        getattr(import_module(module), kind),
-        args=given,
-        prog=f"maxk {name}",
-        config=(tyro.conf.OmitSubcommandPrefixes,),
-    )
-    return dataclasses.replace(command, overrides=tuple(overrides)) if overrides else command
+    command, words = getattr(import_module(module), kind), list(arguments)
+    outer = None
+    try:
+        if (actions := actions_of(command)) and words and words[0] not in ("-h", "--help"):
+            if words[0] not in actions:
+                raise UsageError(
+                    f"maxk {name} has no action {words[0]!r}; use one of {', '.join(actions)}"
+                )
+            name, outer, command = f"{name} {words[0]}", command, actions[words.pop(0)]
+        elif actions and not words:
+            raise UsageError(f"no action is given; use one of {', '.join(actions)}")
+        words, overrides = split_overrides(words) if name == "train" else (words, [])
+        if {"-h", "--help"} & set(words + overrides):
+            from maxk.cli.help import help_of
+
+            print(help_of(name, command))
+            sys.exit(0)
+        made = filled(command, words)
+    except UsageError as error:
+        sys.exit(_failed(f"maxk {name}", error, USAGE))
+    if overrides:
+        made = dataclasses.replace(made, overrides=tuple(overrides))
+    return made if outer is None else outer(made)
 
 
 def split_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -141,18 +111,49 @@ def unknown(name: str) -> str:
     return f"unknown command {name!r}; {close}maxk --help lists all commands"
 
 
-def help_text() -> str:
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {entry.summary}" for name, entry in COMMANDS.items()]
-    return "\n".join(
-        [
-            "usage: maxk COMMAND ...",
-            "",
-            "Train language models for Best-of-N with max@k, and measure them.",
-            "",
-            "commands:",
-            *lines,
-            "",
-            "maxk COMMAND --help shows the options of a command, maxk --version the version.",
-        ]
+def _reported(name: str, error: Exception) -> int:
+    """Say what went wrong; the exit code for it."""
+    from maxk.cli.arguments import UsageError
+
+    if isinstance(error, UsageError):
+        return _failed(f"maxk {name}", error, USAGE)
+    if isinstance(error, (ValueError, OSError, ImportError, RuntimeError)):
+        return _failed(f"maxk {name}", error, 1)
+    if os.environ.get("MAXK_TRACEBACK"):
+        raise error
+    told = RuntimeError(
+        f"{type(error).__name__}: {error}; if this is a fault of maxk, report it, with what the "
+        "command says when MAXK_TRACEBACK=1 is set"
     )
+    return _failed(f"maxk {name}", told, 1)
+
+
+def _failed(who: str, error: Exception, code: int) -> int:
+    """Print a line of what was wrong and one of what to do; returns the exit code."""
+    what, fix = told(error)
+    notes = getattr(error, "__notes__", ())
+    said = "\n" in what and not what.rpartition("\n")[2].startswith(" ")
+    if not (fix or notes or said):
+        fix = f"{who} --help has an example and the options"
+    print(*filter(None, [f"{who}: {what}", fix, *notes]), sep="\n", file=sys.stderr)
+    return code
+
+
+def told(error: Exception) -> tuple[str, str]:
+    """What was wrong, and what to do, which an error says behind its first semicolon.
+
+    >>> told(ValueError("--n 0 is below 1; use 1 or more"))
+    ('--n 0 is below 1', 'use 1 or more')
+    """
+    if isinstance(error, FileNotFoundError) and error.filename is not None:
+        return f"{error.filename} is missing", "check the path"
+    if isinstance(error, IsADirectoryError):
+        return f"{error.filename} is a folder", "give a file"
+    if isinstance(error, PermissionError):
+        return (
+            f"{error.filename}: permission denied",
+            "choose another place, or change its permissions",
+        )
+    text = str(error).strip() or type(error).__name__
+    what, _, fix = (text, "", "") if "\n" in text else text.partition("; ")
+    return what, fix

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
-
+from maxk.cli.arguments import POSITIONAL, Short, UsageError
 from maxk.cli.console import console, show
 
 if TYPE_CHECKING:
@@ -26,19 +25,20 @@ FOLDS = 5
 
 @dataclass(frozen=True)
 class Allocate:
-    """Allocate the k samples of a problem to several sampling configurations.
+    """Allocate the k samples to several sampling configurations.
 
     Each run is one sampling configuration: a model, a temperature, prompt variants. All runs are on
     the same problems. The result is an order: its first k entries are the allocation of k samples.
     """
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
+    runs: Annotated[tuple[str, ...], POSITIONAL]
     """a run of each sampling configuration: folders, or NAME=FOLDER"""
-    k: Annotated[int, tyro.conf.arg(aliases=["-k"])] = 128
+    k: Annotated[int, Short("-k")] = 128
     """samples of a problem"""
     on: tuple[str, ...] = ()
     """runs of the same names on other problems, to measure the allocation there"""
     metric: Literal["max", "pass"] = "max"
+    """max@k or pass@k"""
     intervals: bool = False
     """show confidence intervals in the cells"""
     out: Path | None = None
@@ -148,10 +148,10 @@ def runs_of(given: Sequence[str]) -> "dict[str, Stored]":
         name, equals, folder = each.rpartition("=")
         run = read_run(folder, name=name if equals else None)
         if run.name in (*runs, CHOSEN, VALIDATED):
-            raise ValueError(f"{run.name!r} is taken; give this run another name: NAME={folder}")
+            raise UsageError(f"{run.name!r} is taken; give this run another name: NAME={folder}")
         runs[run.name] = run
     if len(runs) < 2:
-        raise ValueError(
+        raise UsageError(
             f"{len(runs)} runs are given; an allocation needs two sampling configurations or more"
         )
     refuse_other_problems(list(runs.values()))

@@ -3,7 +3,7 @@
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rich.console import Console
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from maxk.grade.file import Summary
 
 console = Console(highlight=False)
+_LISTED = 5
 State = TypeVar("State")
 
 
@@ -77,6 +78,14 @@ def progress_of_grading(total: int) -> "Shown[Summary]":
         return f"mean reward {summary.reward / max(summary.rows, 1):.3f}"
 
     return Shown(total, "graded", lambda summary: summary.rows, text)
+
+
+def say_left_out(what: Sequence[str], unit: str = "problems") -> None:
+    """Name what was left out, the first few of it, and count it."""
+    for each in what[:_LISTED]:
+        console.print(f"left out: {each}", markup=False, soft_wrap=True)
+    if len(what) > _LISTED:
+        console.print(f"left out: {len(what)} {unit} in all, these are the first {_LISTED}")
 
 
 @contextlib.contextmanager

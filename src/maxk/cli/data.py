@@ -10,31 +10,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
-from rich.table import Table
-
-from maxk.cli.console import console, progress_of_grading
+from maxk.cli.arguments import FLAT, POSITIONAL, Action, UsageError, check_numbers
+from maxk.cli.console import console, progress_of_grading, say_left_out
+from maxk.cli.problems import with_tests
 from maxk.data import DATASETS, Account, check, load_with_account
 from maxk.data.references import verify_references
 from maxk.grade.file import Summary
 from maxk.prompts import messages
 from maxk.records import Problem, Verdict
 from maxk.store.codec import dict_of_test
+from maxk.store.rows import BadRow
 from maxk.verify import Limits, Verifier
 
 
 @dataclass(frozen=True)
 class DataList:
-    """The data sets by name: sizes, licences, where they come from."""
+    """List the data sets: sizes, licences, where they come from, papers."""
 
     def run(self) -> int:
-        table = Table(box=None, pad_edge=False)
-        table.add_column("name", no_wrap=True)
-        for column in ("problems", "licence", "on the hub", "paper"):
-            table.add_column(column, overflow="fold")
         for each in DATASETS.values():
-            table.add_row(each.name, each.size, each.licence, each.hub or "", each.citation)
-        console.print(table)
+            where = each.hub or {"jsonl": "--source FILE"}.get(each.name, "comes with maxk")
+            print(each.name, each.size, f"{where}; {each.licence}", each.citation, sep="\n  ")
         return 0
 
 
@@ -48,7 +44,7 @@ def named_values(given: Sequence[str], argument: str) -> dict[str, Any]:
     for text in given:
         name, equals, value = text.partition("=")
         if not (equals and name.isidentifier()):
-            raise ValueError(f"{argument} {text!r} is none; use name=value")
+            raise UsageError(f"{argument} {text!r} is not name=value; use one such as shown=1")
         try:
             options[name] = json.loads(value)
         except json.JSONDecodeError:
@@ -60,7 +56,7 @@ def named_values(given: Sequence[str], argument: str) -> dict[str, Any]:
 class Which:
     """A data set: its name, which of its splits, and where its files are."""
 
-    name: Annotated[str, tyro.conf.Positional]
+    name: Annotated[str, POSITIONAL]
     """as `maxk data list` has it"""
     split: str | None = None
     """default: test, or the only one there is"""
@@ -69,43 +65,75 @@ class Which:
     keep_broken: bool = False
     """keep problems whose own solution is known to fail its tests"""
     options: tuple[str, ...] = ()
-    """more for the loader, such as shown=1 for mbpp (docs/data.md)"""
+    """more for the loader, such as shown=1 for mbpp"""
+    skip: bool = False
+    """leave out rows that cannot be read, and say which"""
 
     def chosen_split(self) -> str:
-        known = DATASETS[self.name].splits if self.name in DATASETS else ("test",)
-        return self.split or ("test" if "test" in known else known[0])
+        if self.name not in DATASETS:
+            close = difflib.get_close_matches(self.name, DATASETS, 1)
+            fix = f"use {close[0]}" if close else "`maxk data list` has the names"
+            raise UsageError(f"the data set {self.name!r} is unknown; {fix}")
+        known = DATASETS[self.name].splits
+        if self.split is not None and self.split not in known:
+            raise UsageError(
+                f"--split {self.split!r} is unknown; {self.name} has {', '.join(known)}"
+            )
+        whole = self.name == "jsonl" and self.source is not None and self.source.is_file()
+        return self.split or ("all" if whole else "test" if "test" in known else known[0])
 
     def problems(self, argument: str = "--options") -> tuple[list[Problem], Account]:
         """argument: what the command calls the options."""
         which = (self.name, self.chosen_split(), self.source)
         options = named_values(self.options, argument)
+        kept = {"keep_broken": self.keep_broken, "skip": self.skip}
         try:
-            return load_with_account(*which, keep_broken=self.keep_broken, **options)
+            return load_with_account(*which, **kept, **options)
+        except BadRow as error:
+            fix = "mend the row, or leave it out with --skip"
+            raise ValueError(f"{error}; {fix}") from None
         except TypeError as error:
-            if any(name in str(error) for name in options):
-                raise ValueError(f"{argument}: {error}") from error
+            unknown = [name for name in options if f"'{name}'" in str(error)]
+            if unknown:
+                fix = "leave it out"
+                text = f"{argument}: {self.name} has no option {unknown[0]!r}; {fix}"
+                raise UsageError(text) from None
             raise
 
     def problem(self, name: str) -> Problem:
         """The one with this id; the name of the data set before it may be left out."""
-        found = {problem.id: problem for problem in self.problems()[0]}
+        problems, account = dataclasses.replace(self.with_split_of(name), skip=True).problems()
+        found = {problem.id: problem for problem in problems}
         problem = found.get(name) or found.get(f"{self.name}/{name}")
         if problem is None:
+            say_left_out(account.bad)
             close = difflib.get_close_matches(name, found, 3) or list(found)[:3]
-            raise ValueError(f"no problem {name!r}; there are {', '.join(close)}, ...")
+            raise ValueError(
+                f"{self.name} has no problem {name!r}; there are {', '.join(close)}, ..."
+            )
         return problem
+
+    def with_split_of(self, name: str) -> "Which":
+        """Itself, with the split that an id names: train for pocket/train/000-..."""
+        parts = name.split("/")
+        known = DATASETS[self.name].splits if self.name in DATASETS else ()
+        named = self.split is None and len(parts) > 2 and parts[1] in known
+        return dataclasses.replace(self, split=parts[1]) if named else self
 
 
 @dataclass(frozen=True)
 class DataShow:
-    """One problem as the model and the judge see it."""
+    """Show one problem as the model and the judge see it."""
 
-    which: Annotated[Which, tyro.conf.arg(name="")]
+    which: Annotated[Which, FLAT]
     id: str
+    """of the problem, with or without the name of the data set"""
     tests: int = 5
     """how many of the graded tests to print"""
 
     def run(self) -> int:
+        if self.tests < 0:
+            raise UsageError(f"--tests {self.tests} is below 0; use 0 or more")
         problem = self.which.problem(self.id)
         write = functools.partial(console.print, markup=False, soft_wrap=True)
         facts = {"difficulty": problem.difficulty, "origin": problem.origin}
@@ -129,7 +157,8 @@ class DataShow:
 class DataCheck:
     """Check a file of your own problems; every fault is named with its line."""
 
-    file: Annotated[Path, tyro.conf.Positional]
+    file: Annotated[Path, POSITIONAL]
+    """.jsonl or .jsonl.gz, one problem a line"""
 
     def run(self) -> int:
         faults = check(self.file)
@@ -144,7 +173,7 @@ class DataCheck:
 class DataVerify:
     """Judge every problem's own solution; list those that fail."""
 
-    which: Annotated[Which, tyro.conf.arg(name="")]
+    which: Annotated[Which, FLAT]
     workers: int | None = None
     """programs at once; default: two per core"""
     tests: int | None = None
@@ -154,7 +183,10 @@ class DataVerify:
     """write the failures as JSON: {id: how}"""
 
     def run(self) -> int:
-        problems, account = dataclasses.replace(self.which, keep_broken=True).problems()
+        check_numbers(workers=self.workers, tests=self.tests)
+        found, account = dataclasses.replace(self.which, keep_broken=True).problems()
+        problems, bad = with_tests(found)
+        account.bad += bad
         having = sum(problem.reference is not None for problem in problems)
         summary = Summary()
         with Verifier(self.workers, self.limits) as verifier, progress_of_grading(having) as shown:
@@ -166,25 +198,27 @@ class DataVerify:
             failures = verify_references(problems, verifier, self.tests, done)
         for failure in failures:
             console.print(str(failure), markup=False, soft_wrap=True)
-        console.print(str(account), markup=False)
+        console.print(str(account), markup=False, soft_wrap=True)
         kinds = Counter(failure.status for failure in failures).most_common()
         ways = ": " + ", ".join(f"{n} {kind}" for kind, n in kinds) if kinds else ""
         console.print(f"{having} with a reference, {len(failures)} fail{ways}")
         if self.out is not None:
             known = {f.id: f"{f.failed} of {f.tests} tests, {f.status}" for f in failures}
             self.out.write_text(json.dumps(known, indent=1) + "\n")
+        if bad and not self.which.skip:
+            raise ValueError(f"{len(bad)} problems have no tests; --skip takes that for no failure")
         return 0
 
 
 @dataclass(frozen=True)
 class Data:
-    """Benchmarks and your own problems: list, show, check, verify."""
+    """Data sets and your own problems: list, show, check, verify."""
 
     action: (
-        Annotated[DataList, tyro.conf.subcommand("list")]
-        | Annotated[DataShow, tyro.conf.subcommand("show")]
-        | Annotated[DataCheck, tyro.conf.subcommand("check")]
-        | Annotated[DataVerify, tyro.conf.subcommand("verify")]
+        Annotated[DataList, Action("list")]
+        | Annotated[DataShow, Action("show")]
+        | Annotated[DataCheck, Action("check")]
+        | Annotated[DataVerify, Action("verify")]
     )
 
     def run(self) -> int:

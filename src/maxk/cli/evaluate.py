@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
-
+from maxk.cli.arguments import POSITIONAL, UsageError
 from maxk.cli.console import console, show
 
 if TYPE_CHECKING:
@@ -22,12 +21,12 @@ Form = Literal["terminal", "markdown", "latex", "csv"]
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Print pass@k and max@k of a sampling run, with confidence intervals."""
+    """Print pass@k and max@k of a run, with confidence intervals."""
 
-    folder: Annotated[Path, tyro.conf.Positional]
-    """of `maxk sample`"""
+    folder: Annotated[Path, POSITIONAL]
+    """a run of `maxk sample`"""
     k: tuple[int, ...] = ()
-    """default: 1, 2, 4, ... n"""
+    """values of k; default: 1, 2, 4, ... n"""
     verdicts: str = "verdicts"
     """the table of verdicts, if the run has several"""
     diversity: bool = True
@@ -116,15 +115,16 @@ def fact_table(facts: dict[str, Any]) -> "Table":
 
 @dataclass(frozen=True)
 class Compare:
-    """Compare runs on the same problems: tables, paired differences, p-values.
+    """Compare runs on the same problems: tables, paired differences.
 
     The best is bold, the second underlined, and * is p < 0.05, as in the paper's tables. With one
     data set the columns are values of k, with several they are the data sets at one k.
     """
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
+    runs: Annotated[tuple[str, ...], POSITIONAL]
     """folders, or NAME=FOLDER; runs of one method on several data sets share their NAME"""
     metric: Literal["max", "pass"] = "max"
+    """max@k or pass@k"""
     k: tuple[int, ...] = ()
     """columns; with several data sets one k for all columns; default: 1, 2, 4, ... n, or n"""
     against: str | None = None
@@ -134,6 +134,7 @@ class Compare:
     ensemble: bool = False
     """add an ensemble: the same number of samples, divided over all runs"""
     form: Form = "terminal"
+    """of the tables"""
     intervals: bool = False
     """show confidence intervals in the cells"""
     out: Path | None = None
@@ -156,14 +157,14 @@ class Compare:
         from maxk.evaluate.read import read_run, refuse_other_settings
 
         if not self.runs:
-            raise ValueError("no runs are given; name folders of `maxk sample`")
+            raise UsageError("no runs are given; name folders of `maxk sample`")
         groups: dict[str, dict[str, Stored]] = {}
         for given in self.runs:
             name, equals, folder = given.rpartition("=")
             run = read_run(folder, name=name if equals else None)
             group = groups.setdefault(run.config["data"]["name"], {})
             if run.name in group:
-                raise ValueError(f"two runs are called {run.name!r}; name them: NAME=FOLDER")
+                raise UsageError(f"two runs are called {run.name!r}; name them: NAME=FOLDER")
             group[run.name] = run
         for group in groups.values():
             refuse_other_settings(list(group.values()))
@@ -251,11 +252,12 @@ def fewer_compared(runs: "dict[str, Stored]") -> list[str]:
 class Forecast:
     """Forecast max@k or pass@k for more samples than a run has."""
 
-    folder: Annotated[Path, tyro.conf.Positional]
-    """of `maxk sample`"""
+    folder: Annotated[Path, POSITIONAL]
+    """a run of `maxk sample`"""
     k: tuple[int, ...] = ()
-    """default: n to 16 n, doubling"""
+    """values of k; default: n to 16 n, doubling"""
     metric: Literal["max", "pass"] = "max"
+    """max@k or pass@k"""
 
     def run(self) -> int:
         from rich.table import Table

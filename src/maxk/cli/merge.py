@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
+from maxk.cli.arguments import POSITIONAL, UsageError
 from maxk.cli.console import console
 from maxk.pocket import resolve
 from maxk.store.run import MODEL, Run
@@ -13,7 +12,7 @@ from maxk.store.run import MODEL, Run
 
 @dataclass(frozen=True)
 class Merge:
-    """Merge models into one: towards the base model (--alpha), or several into their mean.
+    """Merge models: interpolate towards the base model, or make a soup.
 
     `maxk merge BASE TUNED --alpha 0.3 --out DIR` interpolates weights (WiSE-FT): the result has
     30 % of BASE and 70 % of TUNED. It gets back some of the coverage at large k that tuning lost.
@@ -22,7 +21,7 @@ class Merge:
     tuned from the same base model.
     """
 
-    models: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...")]
+    models: Annotated[tuple[str, ...], POSITIONAL]
     """folders of `maxk train` runs or of models; BASE may also be `pocket` or a name on the hub"""
     out: Path
     """new folder for the merged model; tokenizer and settings come from TUNED or A"""
@@ -40,10 +39,10 @@ class Merge:
 
     def interpolate(self, alpha: float) -> None:
         if self.weights:
-            raise ValueError("--alpha and --weights exclude each other; leave one out")
+            raise UsageError("--alpha and --weights exclude each other; leave one out")
         if len(self.models) != 2:
             given = " ".join(self.models) or "none"
-            raise ValueError(f"--alpha takes exactly two models, BASE TUNED; given: {given}")
+            raise UsageError(f"--alpha takes exactly two models, BASE TUNED; given: {given}")
         base, tuned = self.models
         refuse_swapped(base, tuned)
         tuned_folder = model_folder(tuned)
@@ -58,10 +57,10 @@ class Merge:
     def soup(self) -> None:
         if len(self.models) < 2:
             given = " ".join(self.models) or "none"
-            raise ValueError(f"a soup needs two models or more; given: {given}")
+            raise UsageError(f"a soup needs two models or more; given: {given}")
         if self.weights and len(self.weights) != len(self.models):
             n, models = len(self.weights), len(self.models)
-            raise ValueError(f"--weights has {n} number(s) for {models} models; give one for each")
+            raise UsageError(f"--weights has {n} number(s) for {models} models; give one for each")
         weights = self.weights or (1 / len(self.models),) * len(self.models)
         folders = [model_folder(model) for model in self.models]
         from maxk.merge import soup  # torch takes seconds to load

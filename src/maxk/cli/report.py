@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
-
+from maxk.cli.arguments import POSITIONAL
 from maxk.cli.console import console, terminated_as_interrupted
 
 if TYPE_CHECKING:
@@ -16,13 +15,13 @@ _ON_CARD = ("max-at-k", "pass-at-k")
 
 @dataclass(frozen=True)
 class Report:
-    """Write one HTML page: did training help Best-of-N, where, and at what cost?
+    """Write one HTML page: did training help Best-of-N, and where?
 
     The first sampling run is of the base model; training runs may be among the runs. With
     --figures, --card or --terminal the page is written only if --out asks for it.
     """
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
+    runs: Annotated[tuple[str, ...], POSITIONAL]
     """folders of `maxk sample` and `maxk train`, or NAME=FOLDER"""
     out: Path | None = None
     """the page; default: report.html"""

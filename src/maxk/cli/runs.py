@@ -4,15 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
+from maxk.cli.arguments import POSITIONAL, Action
 
 
 @dataclass(frozen=True)
 class Show:
     """Show how many completions and verdicts a sampling run has."""
 
-    folder: Annotated[Path, tyro.conf.Positional]
-    """of `maxk sample`"""
+    folder: Annotated[Path, POSITIONAL]
+    """a run of `maxk sample`"""
 
     def run(self) -> int:
         from maxk.cli.console import console
@@ -30,9 +30,9 @@ class Show:
 class Join:
     """Join the shards of a sampling run into one run."""
 
-    out: Annotated[Path, tyro.conf.Positional]
+    out: Annotated[Path, POSITIONAL]
     """a new folder"""
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    runs: Annotated[tuple[Path, ...], POSITIONAL]
     """folders of all the shards"""
 
     def run(self) -> int:
@@ -46,10 +46,10 @@ class Join:
 
 @dataclass(frozen=True)
 class Convert:
-    """Convert a run that an older maxk wrote into what this one reads, in place."""
+    """Convert a run of an older maxk, in place."""
 
-    folder: Annotated[Path, tyro.conf.Positional]
-    """of `maxk sample` or `maxk train`"""
+    folder: Annotated[Path, POSITIONAL]
+    """a run of `maxk sample` or `maxk train`"""
 
     def run(self) -> int:
         from maxk.cli.console import console
@@ -65,9 +65,9 @@ class Runs:
     """Folders of runs: show progress, join shards, convert old ones."""
 
     action: (
-        Annotated[Show, tyro.conf.subcommand("show")]
-        | Annotated[Join, tyro.conf.subcommand("join")]
-        | Annotated[Convert, tyro.conf.subcommand("convert")]
+        Annotated[Show, Action("show")]
+        | Annotated[Join, Action("join")]
+        | Annotated[Convert, Action("convert")]
     )
 
     def run(self) -> int:

@@ -2,28 +2,30 @@
 
 import dataclasses
 import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
-from maxk.cli.console import Shown, console, terminated_as_interrupted
-from maxk.records import Problem
-from maxk.sample import Backend, Sampler, Sampling, choose, make
+from maxk.cli.arguments import FLAT, Short, UsageError, check_numbers
+from maxk.cli.console import Shown, console, say_left_out, terminated_as_interrupted
+from maxk.records import Completion, Problem
+from maxk.sample import Backend, Request, Sampler, Sampling, choose, make
 from maxk.verify import VerifierSettings
 
 if TYPE_CHECKING:
     from maxk.cli.data import Which
     from maxk.sample import Progress
+    from maxk.store.run import Run
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Sample n completions of every problem into a run's folder, and grade them.
+    """Sample n completions of every problem and grade them.
 
     Grading runs while sampling goes on (streaming verification). The same command continues a
-    stopped run. The key of a server comes from MAXK_API_KEY or OPENAI_API_KEY.
+    stopped run; with a larger n it adds samples. The key of a server comes from MAXK_API_KEY or
+    OPENAI_API_KEY.
     """
 
     model: str
@@ -37,8 +39,8 @@ class Sample:
     source: Path | None = None
     """file or folder with the published files; default: the Hugging Face hub"""
     data_options: tuple[str, ...] = ()
-    """more for the loader, such as shown=1 for mbpp (docs/data.md)"""
-    n: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 256
+    """more for the loader, such as shown=1 for mbpp"""
+    n: Annotated[int, Short("-n")] = 256
     """completions of a problem"""
     limit: int | None = None
     """the first so many problems; default: all"""
@@ -48,7 +50,7 @@ class Sample:
     """auto: the server of --base-url, else vllm if it is installed and there is a GPU"""
     base_url: str | None = None
     """of a server that speaks OpenAI's protocol, such as http://localhost:8000/v1"""
-    sampling: Annotated[Sampling, tyro.conf.arg(name="")] = field(default_factory=Sampling)
+    sampling: Annotated[Sampling, FLAT] = field(default_factory=Sampling)
     prompt_variants: tuple[str, ...] = ()
     """sentences for the end of the prompt; sample i has variant i modulo their number"""
     batch: int | None = None
@@ -57,29 +59,40 @@ class Sample:
     """engines, divided over the GPUs; several on one GPU are faster for a small model"""
     engine: tuple[str, ...] = ()
     """more for the back end, such as gpu_memory_utilization=0.5 logprobs=true for vllm"""
+    skip: bool = False
+    """leave out problems that cannot be used, and say which: a broken row, a prompt too long"""
+    restart: bool = False
+    """delete the run that is in --out, and begin anew"""
     verify: bool = True
     """grade the completions while others are sampled"""
-    verifier: Annotated[VerifierSettings, tyro.conf.arg(name="")] = field(
-        default_factory=VerifierSettings
-    )
+    verifier: Annotated[VerifierSettings, FLAT] = field(default_factory=VerifierSettings)
 
     def run(self) -> int:
         from maxk.cli.data import named_values
+        from maxk.cli.problems import usable
         from maxk.sample import sample
         from maxk.store.run import Run
 
-        backend = choose(self.backend, self.base_url)
-        problems = self.problems()
-        run = Run.start(self.out, "sample", self.config(backend))
+        check_numbers(n=self.n, limit=self.limit, batch=self.batch, processes=self.processes)
+        backend = choose_backend(self.backend, self.base_url)
         options = named_values(self.engine, "--engine")
         if self.batch is not None:
             options["concurrency" if backend == "openai" else "batch"] = self.batch
+        problems, config = self.problems(), self.config(backend)
+        there = None if self.restart else Run.there(self.out, "sample", config)
+        if there is not None:
+            with there.locked():  # an error at once if another process works on it
+                pass
+        asked = (self.model, backend, self.prompt_variants)
+        problems = usable(problems, *asked, skip=self.skip)
         total = self.n * len(problems)
         shown = Shown["Progress"](total, "completions", lambda state: state.done, line)
         with terminated_as_interrupted(), shown:
-            with run.locked():  # an error before the model is loaded if another process has the run
-                pass
-            sampler = self.sampler(options, backend)
+            # Nothing is written before the model is there.
+            sampler = self.sampler(options, backend) if self.lacks(there, problems) else NoSampler()
+            if self.restart:
+                Run.delete(self.out, "sample")
+            run = Run.start(self.out, "sample", config)
             state = sample(
                 *(problems, sampler, run, self.n, self.sampling),
                 prompt_variants=self.prompt_variants,
@@ -97,6 +110,13 @@ class Sample:
         workers = self.verifier.workers or judges_beside(backend)
         return dataclasses.replace(self.verifier, workers=workers)
 
+    def lacks(self, run: "Run | None", problems: list[Problem]) -> bool:
+        """Whether samples are missing, and a model is needed."""
+        from maxk.sample.run import missing
+        from maxk.store.tables import pairs_of
+
+        return run is None or bool(missing(problems, self.n, pairs_of(run)))
+
     def sampler(self, options: dict[str, Any], backend: Backend) -> Sampler:
         if self.processes == 1:
             return make_with(options, self.model, backend, self.base_url)
@@ -107,13 +127,17 @@ class Sample:
     def which(self) -> "Which":
         from maxk.cli.data import Which
 
-        return Which(self.data, self.split, self.source, options=self.data_options)
+        return Which(self.data, self.split, self.source, options=self.data_options, skip=self.skip)
 
     def problems(self) -> list[Problem]:
         from maxk.sample import shard_of
 
-        found, _ = self.which().problems("--data-options")
-        return shard_of(found[: self.limit], self.shard)
+        found, account = self.which().problems("--data-options")
+        say_left_out(account.bad)
+        chosen = shard_of(found[: self.limit], self.shard)
+        if not found:
+            raise ValueError(f"{self.data} has no problem that can be used:\n{account}")
+        return chosen
 
     def config(self, backend: Backend) -> dict[str, Any]:
         """Everything that the completions depend on, and nothing else."""
@@ -132,10 +156,27 @@ class Sample:
                 "source": self.source,
                 "limit": self.limit,
                 **({"options": options} if options else {}),
+                **({"skip": True} if self.skip else {}),
             },
             "settings": dataclasses.asdict(self.sampling),
             **({"prompt_variants": self.prompt_variants} if self.prompt_variants else {}),
         }
+
+
+class NoSampler:
+    """Stands for the model where no sample is missing."""
+
+    def sample(self, requests: Iterable[Request], settings: Sampling) -> Iterator[Completion]:
+        return iter(())
+
+
+def choose_backend(backend: Backend, url: str | None) -> Backend:
+    """The back end that "auto" stands for; UsageError where it does not go with --base-url."""
+    try:
+        return choose(backend, url)
+    except ValueError as error:
+        text = str(error).replace("backend=", "--backend ").replace("base_url", "--base-url")
+        raise UsageError(text.replace("'", "")) from None
 
 
 def judges_beside(backend: Backend) -> int | None:
@@ -156,7 +197,7 @@ def make_with(options: dict[str, Any], model: str, backend: Backend, url: str | 
         return make(model, backend, url, **options)
     except TypeError as error:
         if any(name in str(error) for name in options):
-            raise ValueError(f"--engine: {error}") from error
+            raise UsageError(f"--engine: {error}") from error
         raise
 
 

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import tyro
-
+from maxk.cli.arguments import FLAT, Short, UsageError, check_numbers
 from maxk.cli.console import console
-from maxk.cli.sample import make_with
+from maxk.cli.sample import choose_backend, make_with
 from maxk.records import Problem, Verdict
 from maxk.sample import Backend, Sampling
+from maxk.verify import VerifierSettings
 
 if TYPE_CHECKING:
     from maxk.best_of_n import Solution
@@ -17,19 +17,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Solve:
-    """Solve one problem by Best-of-N: sample programs, judge them, print the best."""
+    """Solve one problem by Best-of-N and print the best program.
+
+    Programs are sampled in waves and judged by unit tests, until one passes all of them.
+    """
 
     problem: str
-    """the id of a problem of --data, or a .jsonl file with one problem (docs/data.md)"""
+    """the id of a problem, such as starter/133, or a .jsonl file with one problem"""
     model: str
     """pocket, folder, name on the hub, LoRA adapter, GGUF file, or what a server calls it"""
     data: str | None = None
-    """data set, as `maxk data list` has it"""
+    """data set, as `maxk data list` has it; default: the first word of the id"""
     split: str | None = None
     """of the data set; default: test, or the only one there is"""
     source: Path | None = None
     """of the data set: file or folder; default: the Hugging Face hub"""
-    n: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 64
+    data_options: tuple[str, ...] = ()
+    """more for the loader of the data set, such as shown=1 for mbpp"""
+    n: Annotated[int, Short("-n")] = 64
     """programs at most"""
     backend: Backend = "auto"
     """auto: the server of --base-url, else vllm if it is installed and there is a GPU"""
@@ -37,25 +42,28 @@ class Solve:
     """of a server that speaks OpenAI's protocol"""
     engine: tuple[str, ...] = ()
     """more for the back end, such as gpu_memory_utilization=0.5 for vllm"""
-    sampling: Annotated[Sampling, tyro.conf.arg(name="")] = field(default_factory=Sampling)
+    sampling: Annotated[Sampling, FLAT] = field(default_factory=Sampling)
     prompt_variants: tuple[str, ...] = ()
     """sentences for the end of the prompt; sample i has variant i modulo their number"""
     out: Path | None = None
     """write the program here"""
-    allow_unsafe: bool = False
-    """judge under resource limits alone where the kernel has no isolation; for code you trust"""
+    verifier: Annotated[VerifierSettings, FLAT] = field(default_factory=VerifierSettings)
 
     def run(self) -> int:
         from maxk.best_of_n import solve
         from maxk.cli.data import named_values
-        from maxk.sample import choose
-        from maxk.verify import Verifier
+        from maxk.cli.problems import usable
 
-        problem = self.found()
-        backend = choose(self.backend, self.base_url)
+        check_numbers(n=self.n)
+        backend = choose_backend(self.backend, self.base_url)
         options = named_values(self.engine, "--engine")
+        if self.out is not None and not self.out.parent.is_dir():
+            raise UsageError(f"--out: the folder {self.out.parent} is missing; make it first")
+        asked = (self.model, backend, self.prompt_variants)
+        unsafe = self.verifier.allow_unsafe
+        [problem] = usable([self.found()], *asked, allow_unsafe=unsafe)
         sampler = make_with(options, self.model, backend, self.base_url)
-        with Verifier(allow_unsafe=self.allow_unsafe) as verifier:
+        with self.verifier.verifier() as verifier:
             solution = solve(
                 *(problem, sampler, self.n, self.sampling, verifier),
                 progress=self.report,
@@ -80,15 +88,29 @@ class Solve:
 
     def found(self) -> Problem:
         from maxk.cli.data import Which
+        from maxk.data import DATASETS
         from maxk.data.jsonl import refuse_faults
 
-        file = Path(self.problem)
-        if self.data is not None:
-            return Which(self.data, self.split, self.source).problem(self.problem)
-        if file.suffix != ".jsonl" or not file.exists():
-            raise ValueError(f"--problem {self.problem!r} is not a .jsonl file; or give --data")
+        file, name = Path(self.problem), self.data
+        if name is None and not self.problem.endswith((".jsonl", ".jsonl.gz")):
+            name, slash, _ = self.problem.partition("/")
+            if name not in DATASETS or not slash:
+                raise UsageError(
+                    f"--problem {self.problem!r} is neither the id of a problem nor a .jsonl file; "
+                    "name its data set with --data (`maxk data list`)"
+                )
+        if name is not None:
+            options = self.data_options
+            return Which(name, self.split, self.source, options=options).problem(self.problem)
+        if not file.exists():
+            raise FileNotFoundError(
+                f"{file} is missing; give a .jsonl file, or the id of a problem"
+            )
         refuse_faults([file])
         problems, _ = Which("jsonl", "all", file).problems()
         if len(problems) != 1:
-            raise ValueError(f"{file} has {len(problems)} problems; solve takes one")
+            raise ValueError(
+                f"{file} has {len(problems)} problems, and solve takes one; name it: "
+                f"--data jsonl --source {file} --problem ID"
+            )
         return problems[0]

@@ -4,14 +4,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
 from rich.table import Table
 
-from maxk.cli.console import console, progress_of_grading
+from maxk.cli.arguments import FLAT, POSITIONAL, UsageError
+from maxk.cli.console import console, progress_of_grading, say_left_out
 from maxk.cli.data import Which
-from maxk.grade.file import Summary, count_rows, grade_file, verdicts_path
+from maxk.cli.problems import with_tests
+from maxk.grade.file import Summary, count_rows, grade_file, read_rows, verdicts_path
 from maxk.grade.parallel import grade_run
 from maxk.records import Problem, Status
+from maxk.store.rows import BadRow
 from maxk.store.run import Run
 from maxk.verify import VerifierSettings
 from maxk.verify.doctor import examine
@@ -19,12 +21,14 @@ from maxk.verify.doctor import examine
 
 @dataclass(frozen=True)
 class Verify:
-    """Grade stored completions; verdicts go beside them.
+    """Grade stored completions by unit tests.
+
+    The verdicts of a file go into NAME.verdicts.jsonl beside it, those of a run into the run.
 
     Stopping and repeating the command goes on where it stopped.
     """
 
-    file: Annotated[Path, tyro.conf.Positional]
+    file: Annotated[Path, POSITIONAL]
     """JSONL (also .gz) or parquet; a row has `completion` or `program`, and `tests` or `problem`.
     Or the folder of a run of `maxk sample`"""
     data: str | None = None
@@ -37,25 +41,38 @@ class Verify:
     """file of the verdicts; default: NAME.verdicts.jsonl beside FILE"""
     table: str = "verdicts"
     """of a run: the table of the verdicts; those under other limits need one of their own"""
-    verifier: Annotated[VerifierSettings, tyro.conf.arg(name="")] = VerifierSettings()  # noqa: RUF009
+    skip: bool = False
+    """leave out rows that cannot be graded, and say which"""
+    verifier: Annotated[VerifierSettings, FLAT] = VerifierSettings()  # noqa: RUF009
 
     def run(self) -> int:
         if self.file.is_dir():
             return self.run_folder()
         if self.table != "verdicts":
-            raise ValueError(
+            raise UsageError(
                 f"--table {self.table} is for the folder of a run; use --out for a file"
             )
+        if not self.file.exists():
+            raise FileNotFoundError(f"{self.file} is missing; give a file or the folder of a run")
+        problems, bad = self.problems(), list[str]()
         total = count_rows(self.file)
-        with self.verifier.verifier() as verifier, progress_of_grading(total) as shown:
-            summary = grade_file(self.file, verifier, self.out, self.problems(), shown.update)
+        on_bad = bad.append if self.skip else None
+        try:
+            if not self.skip:
+                next(read_rows(self.file, problems), None)  # starting jails takes a second
+            with self.verifier.verifier() as verifier, progress_of_grading(total) as shown:
+                done = shown.update
+                summary = grade_file(self.file, verifier, self.out, problems, done, on_bad)
+        except BadRow as error:
+            raise ValueError(f"{error}; mend the row, or leave it out with --skip") from None
+        say_left_out(bad, "rows")
         self.show(summary, verifier.tier)
         return 0
 
     def run_folder(self) -> int:
         for name in ("data", "split", "source", "out"):
             if (given := getattr(self, name)) is not None:
-                raise ValueError(
+                raise UsageError(
                     f"--{name} {given} is for a file of completions; {self.file} is a folder and "
                     "has its problems: leave it out"
                 )
@@ -80,7 +97,9 @@ class Verify:
     def problems(self) -> dict[str, Problem]:
         if self.data is None:
             return {}
-        found, _ = Which(self.data, self.split, self.source, keep_broken=True).problems()
+        which = Which(self.data, self.split, self.source, keep_broken=True, skip=self.skip)
+        found, bad = with_tests(which.problems()[0], self.verifier.allow_unsafe)
+        say_left_out(bad)
         return {problem.id: problem for problem in found}
 
     def show(self, summary: Summary, tier: str) -> None:
@@ -103,7 +122,10 @@ class Verify:
 
 @dataclass(frozen=True)
 class Doctor:
-    """Say which isolation this machine gives, what is missing, and how to add it."""
+    """Say which isolation this machine has for judged programs.
+
+    It names what is missing, and the command that adds it.
+    """
 
     def run(self) -> int:
         report = examine()

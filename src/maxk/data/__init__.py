@@ -26,12 +26,13 @@ from typing import Any
 
 from maxk.data import sources
 from maxk.data.base import Account, LazyTests
-from maxk.data.jsonl import Fault, check, refuse_faults
+from maxk.data.jsonl import Fault, check, places_of_faults, refuse_faults
 from maxk.data.jsonl import problem as _own_problem
 from maxk.data.plus import expected_values
 from maxk.data.references import broken
 from maxk.data.registry import DATASETS, DataSet
 from maxk.records import Problem
+from maxk.store.rows import BadRow
 
 __all__ = [
     "DATASETS",
@@ -54,16 +55,18 @@ def load(
     source: str | Path | None = None,
     *,
     keep_broken: bool = False,
+    skip: bool = False,
     **options: Any,
 ) -> list[Problem]:
     """The problems of a split of a data set, in the published order.
 
     name: one of DATASETS. source: None reads the published files from the Hugging Face hub, once,
     and then from its cache; a path reads the same files from disk, one file or a folder of them.
-    keep_broken: keep problems whose own solution is known to fail its tests. options: of the loader
-    of this data set, such as special_judge=True for codeforces.
+    keep_broken: keep problems whose own solution is known to fail its tests. skip: leave out rows
+    that cannot be read, which are an error otherwise. options: of the loader of this data set, such
+    as special_judge=True for codeforces.
     """
-    return load_with_account(name, split, source, keep_broken=keep_broken, **options)[0]
+    return load_with_account(name, split, source, keep_broken=keep_broken, skip=skip, **options)[0]
 
 
 def load_with_account(
@@ -72,34 +75,55 @@ def load_with_account(
     source: str | Path | None = None,
     *,
     keep_broken: bool = False,
+    skip: bool = False,
     **options: Any,
 ) -> tuple[list[Problem], Account]:
     """The same as `load`, with an account of which rows were dropped and why."""
     dataset = _dataset(name, split)
-    if dataset.loader is _own_problem and source is not None:
-        refuse_faults(sources.files_of(dataset, split, Path(source)))
     account = Account()
+
+    def on_bad(error: ValueError) -> None:
+        account.bad.append(str(error))
+
+    faulty: set[str] = set()
+    if dataset.loader is _own_problem and source is not None:
+        files = sources.files_of(dataset, split, Path(source))
+        faulty = places_of_faults(files, on_bad) if skip else refuse_faults(files)
     if dataset.made is not None and source is None:
+        if options:
+            raise TypeError(f"{name} has no option {next(iter(options))!r}")
         made = dataset.made(split)
         account.kept = len(made)
         return made, account
     problems: dict[str, Problem] = {}
     places: dict[str, str] = {}
     known = broken(name)
-    for row in sources.rows(dataset, split, source):
-        if dataset.split_of is not None and dataset.split_of(row) != split:
+    for row in sources.rows(dataset, split, source, on_bad if skip else None):
+        if row.where in faulty:
             continue
-        problem = dataset.loader(row, account, **options)
+        try:
+            if dataset.split_of is not None and dataset.split_of(row) != split:
+                continue
+            problem = dataset.loader(row, account, **options)
+        except ValueError as error:
+            if not skip:
+                raise
+            on_bad(error)
+            continue
         if problem is None:
             continue
         if problem.id in problems:
             if problem.statement == problems[problem.id].statement:
                 account.drop("repeated")
                 continue
-            raise ValueError(
+            bad = BadRow(
                 f"{row.where}, field id: {problem.id!r} is the id of another problem, at "
                 f"{places[problem.id]}, too"
             )
+            if not skip:
+                raise bad
+            on_bad(bad)
+            continue
         if problem.id in known and not keep_broken:
             account.drop(f"its own solution fails: {known[problem.id]}")
             continue

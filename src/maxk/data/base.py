@@ -1,6 +1,5 @@
 """Helpers of all loaders: a raw row with its place, lazy tests, and the account of rows."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -8,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from maxk.records import StdinTest, Test
+from maxk.store.rows import BadRow, read_json
 
 _REQUIRED = object()
 _PLAIN_NAMES = {str: "text", list: "a list", dict: "an object", int: "an integer"}
@@ -51,7 +51,7 @@ class Row:
         value = self.get(name, (kind, str), default)
         if isinstance(value, str) and kind is not str:
             try:
-                value = json.loads(value)
+                value = read_json(value)
             except ValueError as error:
                 raise self.error(name, f"is not JSON: {error}") from None
             if not isinstance(value, kind):
@@ -59,8 +59,8 @@ class Row:
                 raise self.error(name, f"holds {found}; use {_PLAIN_NAMES[kind]}")
         return value
 
-    def error(self, name: str, message: str) -> ValueError:
-        return ValueError(f"{self.where}, field {name}: {message}")
+    def error(self, name: str, message: str) -> BadRow:
+        return BadRow(f"{self.where}, field {name}: {message}")
 
 
 class LazyTests(Sequence[Test]):
@@ -108,6 +108,7 @@ class Account:
     kept: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     noted: Counter[str] = field(default_factory=Counter)
+    bad: list[str] = field(default_factory=list)  # what could not be used, and why, one by one
 
     def drop(self, reason: str) -> None:
         """Count a row that does not become a problem; returns None, as its loader then does."""
@@ -120,6 +121,7 @@ class Account:
     def __str__(self) -> str:
         lines = [f"kept {self.kept}"]
         lines += [f"dropped {n}: {reason}" for reason, n in self.dropped.most_common()]
+        lines += [f"left out: {each}" for each in self.bad]
         lines += [f"noted {n}: {remark}" for remark, n in self.noted.most_common()]
         return "\n".join(lines)
 

@@ -16,7 +16,7 @@
 All but the first two and `tests` may be left out or null. Any other field is an error.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -65,17 +65,42 @@ def check(path: str | Path) -> list[Fault]:
     return faults
 
 
-def refuse_faults(paths: Sequence[Path]) -> None:
+def refuse_faults(paths: Sequence[Path]) -> set[str]:
     """ValueError with the first faults of the files and their number, if there are any."""
-    for path in paths:
-        if not path.name.endswith((".jsonl", ".jsonl.gz")):
-            raise ValueError(f"{path}: not a .jsonl or .jsonl.gz file")
+    _refuse_other_files(paths)
     found = [f"{path.name}, {fault}" for path in paths for fault in check(path)]
     if found:
         more = len(found) - _LISTED
         rest = [f"and {more} more; `maxk data check` lists all"] if more > 0 else []
         head = f"{len(found)} fault{'s' if len(found) > 1 else ''}"
-        raise ValueError("\n  ".join([f"{head} in the problems:", *found[:_LISTED], *rest]))
+        listed = "\n  ".join([f"{head} in the problems:", *found[:_LISTED], *rest])
+        raise ValueError(f"{listed}\nmend the lines, or leave them out with --skip (skip=True)")
+    return set()
+
+
+def places_of_faults(paths: Sequence[Path], on_bad: Callable[[ValueError], None]) -> set[str]:
+    """The lines with faults, as `Row.where` has them; on_bad is told each fault that is not JSON's.
+
+    What is no JSON, and an id that was there before, is found again where the rows are read.
+    """
+    _refuse_other_files(paths)
+    places = set()
+    for path in paths:
+        for fault in check(path):
+            if fault.field and not _repeated(fault):
+                places.add(f"{path.name}, line {fault.line}")
+                on_bad(ValueError(f"{path.name}, {fault}"))
+    return places
+
+
+def _repeated(fault: Fault) -> bool:
+    return fault.field == "id" and fault.message.endswith(" too")
+
+
+def _refuse_other_files(paths: Sequence[Path]) -> None:
+    for path in paths:
+        if not path.name.endswith((".jsonl", ".jsonl.gz")):
+            raise ValueError(f"{path} is not a .jsonl or .jsonl.gz file; give one that is")
 
 
 def problem(row: Row, account: Account) -> Problem:

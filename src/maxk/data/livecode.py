@@ -15,6 +15,7 @@ from typing import Any
 
 from maxk.data.base import Account, LazyTests, Row, plain_name, unix
 from maxk.records import CallTest, Problem, StdinTest, Test
+from maxk.store.rows import read_json
 
 MAX_BYTES = 512 * 2**20  # of one problem's tests, unpacked
 
@@ -64,7 +65,7 @@ def unpacked(blob: str) -> Any:
     ValueError says what is wrong with it. No code in the pickle is run, nor any name looked up.
     """
     try:
-        return json.loads(blob)
+        return read_json(blob)
     except ValueError:
         pass
     try:
@@ -81,7 +82,7 @@ def unpacked(blob: str) -> Any:
     if not stream.eof:
         raise ValueError("the compressed data ends too early")
     try:
-        return json.loads(plain_text(data))
+        return read_json(plain_text(data))
     except json.JSONDecodeError as error:
         raise ValueError(f"the packed text is not JSON: {error}") from None
 
@@ -175,4 +176,4 @@ def _test(given: dict[str, str], function: str | None) -> Test:
     if function is None:
         raise ValueError("calls a function that the metadata does not name")
     lines = inputs.removesuffix("\n").split("\n") if inputs else []
-    return CallTest(function, tuple(map(json.loads, lines)), json.loads(output))
+    return CallTest(function, tuple(map(read_json, lines)), read_json(output))

@@ -20,7 +20,7 @@ from typing import Any
 from maxk.data.base import Account, LazyTests, Row
 from maxk.data.functions import before, called_function, humaneval
 from maxk.data.plus_rules import HUMANEVAL_RULES, MBPP_ANSWERS, MBPP_RULES, Rule, restored
-from maxk.records import AssertTest, CallTest, Problem, Status, Test, TestResult
+from maxk.records import AssertTest, CallTest, Problem, Status, Test, TestResult, literal
 from maxk.verify import Verifier
 
 
@@ -68,15 +68,16 @@ def expected_values(
 
     Problems with other tests stay as they are. An input on which the reference fails, because it
     takes more than the limits give, makes no test; this is noted. A problem left without any test
-    is dropped.
+    is dropped; `Account.bad` names it.
     """
     kept, account = [], Account()
     for problem in problems:
         if isinstance(problem.tests, PlusTests):
             try:
                 problem.tests.answered(verifier)
-            except ReferenceFailed:
+            except ReferenceFailed as error:
                 account.drop("reference fails on all inputs")
+                account.bad.append(str(error))
                 continue
             for reason, count in problem.tests.left_out.items():
                 account.noted[f"inputs left out, reference: {reason}"] += count
@@ -119,10 +120,9 @@ class _Inputs:
         plain = [CallTest(self.function, args, value, self.tolerance) for args, value in values]
         if self.rule is None:
             return list(plain), failures
-        code = "inf, nan = float('inf'), float('nan')\ngot = {}(*{!r})\n{}\n"
-        return [
-            AssertTest(code.format(t.function, t.args, self.rule(t)), t.function) for t in plain
-        ], failures
+        code = "inf, nan = float('inf'), float('nan')\ngot = {}(*{})\n{}\n"
+        codes = [code.format(t.function, literal(t.args), self.rule(t)) for t in plain]
+        return [AssertTest(code, self.function) for code in codes], failures
 
     def returned_values(
         self, inputs: Sequence[tuple[Any, ...]], verifier: Verifier

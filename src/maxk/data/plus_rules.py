@@ -13,9 +13,10 @@ A rule is the statement of a test in which `got` is what the program returned.
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
-from maxk.records import CallTest
+from maxk.records import CallTest, literal
 
 Rule = Callable[[CallTest], str]
 
@@ -25,15 +26,15 @@ MBPP_ANSWERS = {88: "dict({})", **dict.fromkeys(_MATCH_OR_NONE, "{} is not None"
 
 
 def _equal(test: CallTest) -> str:
-    return f"assert got == {test.expected!r}"
+    return f"assert got == {literal(test.expected)}"
 
 
 def _equal_as_sets(test: CallTest) -> str:
-    return f"assert set(got) == set({test.expected!r})"
+    return f"assert set(got) == set({literal(test.expected)})"
 
 
 def _match_or_none(test: CallTest) -> str:
-    return f"assert (got if isinstance(got, bool) else got is not None) == {test.expected!r}"
+    return f"assert (got if isinstance(got, bool) else got is not None) == {literal(test.expected)}"
 
 
 def _any_result(test: CallTest) -> str:
@@ -41,19 +42,19 @@ def _any_result(test: CallTest) -> str:
 
 
 def _or_zero(test: CallTest) -> str:
-    return f"assert got in ({test.expected!r}, 0)"
+    return f"assert got in ({literal(test.expected)}, 0)"
 
 
 def _padded_digits(test: CallTest) -> str:
-    return f"assert got in ({test.expected!r}, {digit_distance(*test.args)!r})"
+    return f"assert got in ({literal(test.expected)}, {digit_distance(*test.args)!r})"
 
 
 def _height_to_apex(test: CallTest) -> str:
-    return f"assert got in ({test.expected!r}, {pyramid_area(*test.args)!r})"
+    return f"assert got in ({literal(test.expected)}, {pyramid_area(*test.args)!r})"
 
 
 def _root(test: CallTest) -> str:
-    terms = f"c * got**i for i, c in enumerate({test.args[0]!r})"
+    terms = f"c * got**i for i, c in enumerate({literal(test.args[0])})"
     return f"assert abs(sum({terms})) <= {test.tolerance!r}"
 
 
@@ -75,8 +76,9 @@ def digit_distance(a: int, b: int) -> int:
     >>> digit_distance(1, 256)
     12
     """
-    width = max(len(str(a)), len(str(b)))
-    pairs = zip(str(a).zfill(width), str(b).zfill(width), strict=True)
+    one, two = (str(Decimal(number)) for number in (a, b))  # a number may have any length
+    width = max(len(one), len(two))
+    pairs = zip(one.zfill(width), two.zfill(width), strict=True)
     return sum(abs(int(x) - int(y)) for x, y in pairs)
 
 

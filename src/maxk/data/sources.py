@@ -4,14 +4,16 @@ On disk a data set is one file, or a folder: .jsonl, .jsonl.gz, .json (a list), 
 folder the files of a split are found by their names, first in the layout that the hub has.
 """
 
+import contextlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maxk.data.base import Row, plain_name
-from maxk.store.rows import json_lines, parquet
+from maxk.store import hub as network
+from maxk.store.rows import BadRow, json_lines, parquet, read_json
 
 if TYPE_CHECKING:
     from maxk.data.registry import DataSet
@@ -19,41 +21,66 @@ if TYPE_CHECKING:
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".parquet")
 
 
-def rows(dataset: "DataSet", split: str, source: str | Path | None) -> Iterator[Row]:
-    """The rows of a split in the published order."""
+OnBad = Callable[[ValueError], None] | None  # told of a row that cannot be read
+
+
+def rows(
+    dataset: "DataSet", split: str, source: str | Path | None, on_bad: OnBad = None
+) -> Iterator[Row]:
+    """The rows of a split in the published order. on_bad: told of a row that cannot be read."""
     if source is not None:
         paths = files_of(dataset, split, Path(source))
     elif dataset.bundled is not None:
         paths = [dataset.bundled]
     elif dataset.hub is None:
-        raise ValueError(f"{dataset.name} has no published files; use source=PATH")
+        raise ValueError(f"{dataset.name} has no published files; give --source PATH")
     elif dataset.as_files:
-        paths = downloaded(dataset, dataset.hub, split)
+        with _from_hub(dataset.hub):
+            paths = downloaded(dataset, dataset.hub, split)
     else:
-        yield from hub_rows(dataset, dataset.hub, split)
+        with _from_hub(dataset.hub):
+            table = hub_table(dataset, dataset.hub, split)
+        for number, fields in enumerate(table):
+            yield Row(dataset.name, f"{dataset.hub} {split}, row {number}", dict(fields))
         return
     for path in paths:
-        yield from file_rows(path, dataset.name, dataset.unused)
+        yield from file_rows(path, dataset.name, dataset.unused, on_bad)
 
 
 # --- the hub -------------------------------------------------------------------------------------
 
 
-def hub_rows(dataset: "DataSet", hub: str, split: str) -> Iterator[Row]:
+@contextlib.contextmanager
+def _from_hub(hub: str) -> Iterator[None]:
+    """Whoever cannot reach the hub is told at once what to do."""
+    reachable = network.reachable()
+    try:
+        yield
+    except ImportError:
+        raise
+    except Exception as error:
+        why = str(error).strip().partition("\n")[0]
+        if not reachable:
+            why = "the Hugging Face hub cannot be reached, and its cache does not have them"
+        raise OSError(
+            f"the files of {hub} cannot be had: {why}; give the published files on disk: "
+            "--source PATH (source=PATH in Python)"
+        ) from None
+
+
+def hub_table(dataset: "DataSet", hub: str, split: str) -> Any:
     """Rows through the package `datasets`, which keeps what it has read in its cache."""
     try:
         from datasets import load_dataset
     except ImportError as error:
         raise _needs_train(hub, "datasets") from error
-    table: Any = load_dataset(
+    return load_dataset(
         hub,
         dataset.config,
         split=split,
         streaming=dataset.streaming,  # pyright: ignore[reportArgumentType]
         revision=dataset.revision,
     )
-    for number, fields in enumerate(table):
-        yield Row(dataset.name, f"{hub} {split}, row {number}", dict(fields))
 
 
 def downloaded(dataset: "DataSet", hub: str, split: str) -> list[Path]:
@@ -83,7 +110,7 @@ def files_of(dataset: "DataSet", split: str, source: Path) -> list[Path]:
     if source.is_file():
         return [source]
     if not source.is_dir():
-        raise FileNotFoundError(f"source={str(source)!r}: no such file or folder")
+        raise FileNotFoundError(f"{source} is missing; check the path (source)")
     readable = (p for p in source.rglob("*") if p.is_file() and p.name.endswith(SUFFIXES))
     here = sorted(p.relative_to(source) for p in readable)
     for patterns in (dataset.files.get(split, ()), dataset.also):
@@ -107,27 +134,32 @@ def _says(path: Path, split: str) -> bool:
     return re.search(rf"(?<![a-z]){split}(?![a-z])", str(path).lower()) is not None
 
 
-def file_rows(path: Path, dataset: str, unused: Sequence[str] = ()) -> Iterator[Row]:
+def file_rows(
+    path: Path, dataset: str, unused: Sequence[str] = (), on_bad: OnBad = None
+) -> Iterator[Row]:
     """The rows of one file. ValueError names the file and the line of what cannot be read."""
     if path.name.endswith(".parquet"):
         found = parquet(path, unused)
     elif path.name.endswith(".json"):
         found = _json_list(path)
     elif path.name.endswith((".jsonl", ".jsonl.gz")):
-        found = json_lines(path)
+        found = json_lines(path, on_bad)
     else:
         raise ValueError(f"{path}: not one of {', '.join(SUFFIXES)}")
     for where, fields in found:
         if not isinstance(fields, dict):
-            raise ValueError(f"{path.name}, {where}: {plain_name(fields)}; use an object")
+            bad = BadRow(f"{path.name}, {where}: {plain_name(fields)}; use an object")
+            if on_bad is None:
+                raise bad
+            on_bad(bad)
+            continue
         yield Row(dataset, f"{path.name}, {where}", fields)
 
 
 def _json_list(path: Path) -> Iterator[tuple[str, Any]]:
     data = path.read_bytes()
     try:
-        data.decode("utf-8")
-        found = json.loads(data)
+        found = read_json(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         at = f"line {line}: not UTF-8: byte 0x{data[error.start]:02x}"

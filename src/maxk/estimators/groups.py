@@ -20,7 +20,7 @@ def group_advantages(
     rewards_B: Tensor,
     groups: Iterable[Hashable],
     k: int | None = None,
-    log_ratios_B: Tensor | None = None,
+    log_ratios_B: Tensor | int | None = None,
     *,
     member_B: Tensor | None = None,
     clamp_delta: float | None = None,
@@ -51,7 +51,7 @@ def group_advantages(
     for size, members in by_size.items():
         if size >= needed:
             index_PN = torch.tensor(members, device=rewards_B.device)
-            ratios_PN = None if log_ratios_B is None else log_ratios_B[index_PN]
+            ratios_PN = log_ratios_B[index_PN] if isinstance(log_ratios_B, Tensor) else log_ratios_B
             out[index_PN] = advantages(
                 method, rewards_B[index_PN], k, ratios_PN, clamp_delta=clamp_delta
             ).to(out.dtype)

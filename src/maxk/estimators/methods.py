@@ -6,6 +6,7 @@ its size, and w are the weights of `maxk.estimators.weights`.
 """
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -210,7 +211,7 @@ def advantages(
     method: str,
     rewards: Shaped[Tensor, "*batch n"],
     k: int | None = None,
-    log_ratios: Float[Tensor, "*batch n"] | None = None,
+    log_ratios: Float[Tensor, "*batch n"] | int | None = None,
     *,
     clamp_delta: float | None = None,
 ) -> Float[Tensor, "*batch n"]:
@@ -219,8 +220,9 @@ def advantages(
     .. math:: \nabla J \approx \sum_i A_i \nabla \log \pi(y_i \mid x)
 
     k is the k of max@k, needed by the methods built on it and ignored by the others, so that one
-    loop can run them all. log_ratios are taken by the off-policy methods only; without them the
-    policy is the one that sampled. clamp_delta bounds |rho - 1| there: None is the method's default
+    loop can run them all. log_ratios are taken by the off-policy methods only; log_ratios=0 says
+    that the policy is the one that sampled, and an off-policy method without either warns that it
+    takes that for granted. clamp_delta bounds |rho - 1| there: None is the method's default
     (`maxk.estimators.settings.FACTS`), math.inf no clamp.
 
     The result is detached, in the dtype of the inputs. A group whose rewards are all equal says
@@ -250,6 +252,19 @@ def advantages(
                 f"and centring leaves nothing to train on; use k < n (k <= {n - 1}) or "
                 "method='bon-loo'"
             )
+    if isinstance(log_ratios, int):
+        if log_ratios != 0:
+            raise ValueError(
+                f"log_ratios={log_ratios} is no tensor; pass one number per completion, or 0 if "
+                "the policy is the one that sampled"
+            )
+        log_ratios = None
+    elif log_ratios is None and chosen.off_policy and not torch.compiler.is_compiling():
+        warnings.warn(
+            f"method={method!r} without log_ratios takes the samples for the policy's own; pass "
+            "their log-ratios, or log_ratios=0 if they are",
+            stacklevel=2,
+        )
     if chosen.off_policy:
         bound = chosen.clamp_delta if clamp_delta is None else clamp_delta
         assert bound is not None, "an off-policy method has a default"

@@ -6,8 +6,10 @@
 Lists and numpy arrays need no torch; torch tensors stay on their device and keep their gradient.
 """
 
+import numbers
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,10 +99,7 @@ def _as_array(rewards: Any) -> tuple[np.ndarray, Any]:
     except ValueError:
         r = np.empty(0, dtype=object)
     if r.dtype.kind not in "fiub":
-        raise ValueError(
-            "rewards is not a rectangle of real numbers; give every problem the same number of "
-            "samples, or call once per problem"
-        )
+        raise ValueError(what_is_wrong(rewards))
     if r.ndim == 0 or r.shape[-1] == 0:
         raise ValueError(
             f"rewards has shape {r.shape}; the last axis must hold the n >= 1 samples of a problem"
@@ -115,6 +114,43 @@ def _as_array(rewards: Any) -> tuple[np.ndarray, Any]:
     return r.astype(np.float64), kind if isinstance(rewards, np.ndarray) else list
 
 
+def what_is_wrong(rewards: Any, where: tuple[int, ...] = ()) -> str:
+    """What is said of rewards that are no rectangle of numbers: the first entry that is none.
+
+    where: the place of these rewards among others.
+    """
+    for at, entry in _entries(rewards, where):
+        if isinstance(entry, bool | int | float | np.number | np.bool_):
+            continue
+        fix = "score a sample that could not be judged 0, or drop its problem"
+        if isinstance(entry, str):
+            fix = "pass numbers, for example float(reward)"
+        elif isinstance(entry, numbers.Real | Decimal):
+            fix = "pass float(reward)"
+        elif isinstance(entry, complex | np.complexfloating):
+            fix = "rewards must be real"
+        elif entry is not None:
+            fix = "pass numbers"
+        place = "".join(f"[{i}]" for i in at)
+        name = "" if entry is None else f", a {type(entry).__name__}"
+        return f"rewards{place} is {entry!r:.60}{name}; {fix}"
+    return (
+        "rewards has rows of different lengths; give every problem the same number of samples, or "
+        "call once per problem"
+    )
+
+
+def _entries(rewards: Any, where: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """The entries of nested rows, with their places."""
+    if isinstance(rewards, np.ndarray) and rewards.ndim:
+        rewards = list(rewards)
+    if not isinstance(rewards, list | tuple):
+        yield where, rewards
+        return
+    for i, each in enumerate(rewards):
+        yield from _entries(each, (*where, i))
+
+
 def _as_kind(out: Any, kind: Any) -> Any:
     return np.asarray(out).tolist() if kind is list else np.asarray(out).astype(kind)[()]
 
@@ -125,6 +161,8 @@ def _is_list(k: Any) -> bool:
 
 def _as_ks(k: Any, n: int) -> list[int]:
     """k as a list of ints within 1 ... n, or ValueError."""
+    if isinstance(k, Set | Mapping | Iterator):
+        raise ValueError(f"k={k!r:.60} has no order; pass an int or a list of ints, such as [1, 2]")
     ks = [check_k(each, n) for each in (k if _is_list(k) else [k])]
     if not ks:
         raise ValueError("k=[] asks for nothing; pass an int or a list of ints")

@@ -115,4 +115,7 @@ def _refuse(runs: Sequence[Stored], asked: Callable[[Stored], dict[str, Any]]) -
         rows = differences(first, asked(run))
         if rows:
             shown = "\n  ".join(rows)
-            raise ValueError(f"{runs[0].name} and {run.name} are not comparable:\n  {shown}")
+            raise ValueError(
+                f"{runs[0].name} and {run.name} are not comparable:\n  {shown}\n"
+                "sample and judge them alike; `maxk allocate` compares sampling configurations"
+            )

@@ -7,6 +7,7 @@ import numpy as np
 
 from maxk.estimators import max_at_k, pass_at_k
 from maxk.estimators.checks import check_k
+from maxk.estimators.metrics import what_is_wrong
 
 Metric = Literal["max", "pass"]
 Rewards = np.ndarray | Sequence[Any]  # [problems, samples], or one row per problem
@@ -21,7 +22,7 @@ class Block(NamedTuple):
 
 def blocks(rewards: Rewards) -> list[Block]:
     """The rewards as rectangles of equal n, or ValueError naming the first bad problem."""
-    rows = [np.asarray(row, dtype=np.float64) for row in rewards]
+    rows = [row_of(row, problem) for problem, row in enumerate(rewards)]
     if not rows:
         raise ValueError("rewards is empty; pass one row of samples per problem")
     for problem, row in enumerate(rows):
@@ -40,6 +41,17 @@ def blocks(rewards: Rewards) -> list[Block]:
         Block(chosen, np.stack([rows[problem] for problem in chosen]))
         for chosen in (np.flatnonzero(sizes == n) for n in np.unique(sizes))
     ]
+
+
+def row_of(row: Any, problem: int) -> np.ndarray:
+    """The samples of one problem as float64, or ValueError naming the first that is no number."""
+    try:
+        found = np.asarray(row)
+    except ValueError:  # rows of different lengths
+        found = np.empty(0, dtype=object)
+    if found.dtype.kind not in "fiub":
+        raise ValueError(what_is_wrong(row, (problem,)))
+    return found.astype(np.float64)
 
 
 def fewest(parts: Iterable[Block]) -> int:

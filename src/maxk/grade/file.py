@@ -23,7 +23,7 @@ from maxk.grade.extract import program_for
 from maxk.grade.grading import NO_PROGRAM, Graded, grade_programs
 from maxk.records import Problem, Status, Verdict
 from maxk.store.codec import dict_of_verdict, tests_from_json, tests_to_json, verdict_of_dict
-from maxk.store.rows import json_lines, lines, parquet
+from maxk.store.rows import BadRow, lines, parquet, parse
 from maxk.verify import Verifier, VerifierSettings
 
 FORMAT = 1
@@ -91,21 +91,24 @@ def grade_file(
     out: Path | None = None,
     problems: Mapping[str, Problem] | None = None,
     progress: Callable[[Summary], None] | None = None,
+    on_bad: Callable[[str], None] | None = None,
 ) -> Summary:
     """Grade every row of `file` that has no verdict in `out` yet.
 
     problems: by id, for rows that have no tests of their own. progress: called with a Summary after
-    every verdict, those of earlier runs first.
+    every verdict, those of earlier runs first. on_bad: told of a row that cannot be graded, which
+    is left out then; it is an error otherwise.
     """
     out = verdicts_path(file) if out is None else out
     settings = VerifierSettings.of(verifier).of_verdicts()
     summary, started = Summary(), time.monotonic()
     done = read_verdicts(out, settings)
+    rows = read_rows(file, problems or {}, on_bad)
+    batch = list(islice(rows, _BATCH))  # before anything is written
     with open(out, "ab") as stream:
         if stream.tell() == 0:
             write(stream, {"maxk_verdicts": FORMAT, "of": file.name, **settings})
-        rows = read_rows(file, problems or {})
-        while batch := list(islice(rows, _BATCH)):
+        while batch:
             todo = []
             for row in batch:
                 if row.number not in done:
@@ -134,6 +137,7 @@ def grade_file(
                 progress(summary)
             grade_programs([(row.problem, row.program) for row in todo], verifier, keep)
             os.fsync(stream.fileno())
+            batch = list(islice(rows, _BATCH))
     if done:
         raise ValueError(
             f"{out} has verdicts of {len(done)} rows that {file} does not have, row {min(done)} "
@@ -178,30 +182,67 @@ def _verdict_of(line: dict[str, Any]) -> Verdict | None:
     return None if line.get("status") == NO_PROGRAM else verdict_of_dict(line)
 
 
-def read_rows(file: Path, problems: Mapping[str, Problem]) -> Iterator[Row]:
-    """The rows of a JSONL or parquet file; ValueError names file, row and field."""
+def read_rows(
+    file: Path, problems: Mapping[str, Problem], on_bad: Callable[[str], None] | None = None
+) -> Iterator[Row]:
+    """The rows of a JSONL or parquet file; ValueError names file, row and field.
+
+    on_bad: told of a row that cannot be graded, which is left out then.
+    """
     by_text: dict[str, Asked] = {}
     by_name: dict[str, Asked] = {}
-    found = parquet(file) if file.suffix == ".parquet" else json_lines(file)
-    for number, (_, given) in enumerate(found):
+
+    def row(number: int, given: Any) -> Row:
         where = f"{file}, row {number}"
         if not isinstance(given, dict):
-            raise ValueError(f"{where} is a {type(given).__name__}; use an object")
+            raise BadRow(f"{where} is a {type(given).__name__}; use an object")
         name = given.get("problem")
         if given.get("tests") is not None:
-            text = given["tests"] if isinstance(given["tests"], str) else json.dumps(given["tests"])
             try:
+                text = _text_of(given["tests"])
                 asked = by_text[text] = by_text.get(text) or Asked.of_tests(text)
             except ValueError as error:
-                raise ValueError(f"{where}: {error}") from None
+                raise BadRow(f"{where}: {error}") from None
         elif name is not None and name in problems:
             asked = by_name[name] = by_name.get(name) or Asked.of_problem(problems[name])
         else:
             why = "no problem" if name is None else f"problem {name!r} is not among the problems"
-            raise ValueError(f"{where} has no tests, and {why}")
+            raise BadRow(f"{where} has no tests, and {why}; name the problems with --data")
         program = _program(given, asked.problem, where)
         digest = hashlib.sha256(asked.digest + encoded(program)).hexdigest()[:16]
-        yield Row(number, name, asked.problem, program, digest)
+        return Row(number, name, asked.problem, program, digest)
+
+    for number, given in enumerate(_given(file)):
+        try:
+            if isinstance(given, BadRow):
+                raise given
+            yield row(number, given)
+        except BadRow as error:
+            if on_bad is None:
+                raise
+            on_bad(str(error))
+
+
+def _given(file: Path) -> Iterator[Any]:
+    """What the rows of a file hold; a BadRow in the place of one that cannot be read."""
+    if file.suffix == ".parquet":
+        yield from (given for _, given in parquet(file))
+        return
+    for number, line in lines(file):
+        try:
+            yield parse(line)
+        except ValueError as error:
+            yield BadRow(f"{file}, line {number}: {error}")
+
+
+def _text_of(tests: Any) -> str:
+    """Tests of a row as JSON."""
+    if isinstance(tests, str):
+        return tests
+    try:
+        return json.dumps(tests)
+    except ValueError:  # an integer of more digits than Python writes
+        return tests_to_json(tests_from_json(tests))
 
 
 def _program(given: dict[str, Any], problem: Problem, where: str) -> str:
@@ -211,15 +252,19 @@ def _program(given: dict[str, Any], problem: Problem, where: str) -> str:
         return problem.complete(program)
     if program is None and isinstance(completion, str):
         return program_for(problem, completion)
-    raise ValueError(f"{where} has no text in the field completion or program")
+    raise BadRow(f"{where} has no text in the field completion or program")
 
 
 def count_rows(file: Path) -> int:
     """How many rows `read_rows` will give."""
     if file.suffix == ".parquet":
-        import pyarrow.parquet
+        import pyarrow as pa
+        import pyarrow.parquet as pq
 
-        return pyarrow.parquet.ParquetFile(file).metadata.num_rows
+        try:
+            return pq.ParquetFile(file).metadata.num_rows
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"{file}: not a readable parquet file: {error}") from None
     return sum(1 for _ in lines(file))
 
 

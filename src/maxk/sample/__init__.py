@@ -64,7 +64,9 @@ def choose(backend: Backend = "auto", base_url: str | None = None) -> Backend:
     if base_url is not None and backend not in ("auto", "openai"):
         raise ValueError(f"base_url={base_url!r} goes with backend='openai', not {backend!r}")
     if backend == "openai" and base_url is None:
-        raise ValueError("backend='openai' needs base_url, such as http://localhost:8000/v1")
+        raise ValueError(
+            "backend='openai' needs base_url; give one such as http://localhost:8000/v1"
+        )
     if backend != "auto":
         return backend
     if base_url is not None:

@@ -63,7 +63,7 @@ def join(runs: Sequence[str | Path], out: str | Path) -> Run:
 
 def _number(shard: Run) -> int:
     if shard.kind != "sample" or "shard" not in shard.config:
-        raise RunError(f"{shard.folder} is not a shard of a sampling run")
+        raise RunError(f"{shard.folder} is not a shard of a sampling run; give shards")
     return parse_shard(shard.config["shard"])[0]
 
 

@@ -7,7 +7,8 @@ A test is an object with one of these sets of fields (docs/reference/files.md):
     {"assert": "assert double(3) == 6"}                       and optionally "function"
 
 Values that JSON does not have (tuples, sets, dicts with other keys than strings) are written as
-Python literals in "args_python" and "expected_python".
+Python literals in "args_python" and "expected_python", and so are integers of thousands of digits,
+in hexadecimal.
 """
 
 import ast
@@ -15,7 +16,18 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from maxk.records import AssertTest, CallTest, Status, StdinTest, Test, TestResult, Verdict
+from maxk.records import (
+    AssertTest,
+    CallTest,
+    Status,
+    StdinTest,
+    Test,
+    TestResult,
+    Verdict,
+    is_long,
+    literal,
+)
+from maxk.store.rows import read_json
 
 _NUMBER = (int, float)
 FIELDS: dict[str, dict[str, Any]] = {  # the field that tells the kind: all its fields and types
@@ -49,7 +61,7 @@ def tests_from_json(given: str | Sequence[Any]) -> list[Test]:
     """
     if isinstance(given, str):
         try:
-            given = json.loads(given)
+            given = read_json(given)
         except ValueError as error:
             raise ValueError(f"tests is not JSON: {error}") from None
     if not isinstance(given, list | tuple):
@@ -158,7 +170,7 @@ def _value(given: dict[str, Any], field: str) -> Any:
 
 
 def _literal(value: Any, field: str) -> str:
-    text = repr(value)
+    text = literal(value)
     try:
         same = ast.literal_eval(text) == value
     except (ValueError, SyntaxError):
@@ -174,7 +186,9 @@ def _is_json(value: Any) -> bool:
         return all(map(_is_json, value))
     if type(value) is dict:
         return all(type(key) is str for key in value) and all(map(_is_json, value.values()))
-    return value is None or type(value) in (str, int, float, bool)
+    if type(value) is int:
+        return not is_long(value)
+    return value is None or type(value) in (str, float, bool)
 
 
 def _name(value: Any) -> str:

@@ -3,9 +3,14 @@
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+
+
+class BadRow(ValueError):  # noqa: N818
+    """One row that cannot be read. The others can be, if it is left out."""
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -20,10 +25,20 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
         raise ValueError(f"{path}: broken gzip file: {error}") from None
 
 
+def read_json(text: str) -> Any:
+    """What JSON text holds; its integers may have any number of digits."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # an integer of more digits than Python reads
+        return json.loads(text, parse_int=lambda digits: int(Decimal(digits)))
+
+
 def parse(data: bytes) -> Any:
     """JSON from bytes that have to be UTF-8; ValueError says which of the two they are not."""
     try:
-        return json.loads(data.decode("utf-8"))
+        return read_json(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         at = f"byte {error.start + 1} is 0x{data[error.start]:02x}"
         raise ValueError(f"not UTF-8: {at}") from None
@@ -33,13 +48,18 @@ def parse(data: bytes) -> Any:
         raise ValueError("not JSON that can be read: nested too deep") from None
 
 
-def json_lines(path: Path) -> Iterator[tuple[str, Any]]:
-    """What every line holds, with its place."""
+def json_lines(
+    path: Path, on_bad: Callable[[ValueError], None] | None = None
+) -> Iterator[tuple[str, Any]]:
+    """What every line holds, with its place. on_bad: told of a line that cannot be read."""
     for number, line in lines(path):
         try:
             yield f"line {number}", parse(line)
         except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}") from None
+            bad = BadRow(f"{path}, line {number}: {error}")
+            if on_bad is None:
+                raise bad from None
+            on_bad(bad)
 
 
 def parquet(path: Path, unused: Sequence[str] = ()) -> Iterator[tuple[str, Any]]:

@@ -16,6 +16,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -34,6 +35,9 @@ MODEL = "model"  # the trained model, in the folder; it is there when a training
 PACKAGES = ("maxk", "torch", "trl", "transformers", "accelerate", "peft", "vllm", "datasets")
 
 
+_PLACE = {"sample": "--out", "train": "--run.out"}  # what says where a run goes
+
+
 class RunError(ValueError):
     """A folder that is not the run it was taken for."""
 
@@ -48,24 +52,74 @@ class Run:
 
     @classmethod
     def start(cls, folder: str | Path, kind: str, config: Mapping[str, Any]) -> "Run":
-        """A new run, or the one that lies there if it was asked for the same.
+        """A new run, or the one that lies there if it can be gone on with.
 
         kind: "train" or "sample". config holds what TOML can; None is left out.
         """
         folder, asked = Path(folder), _plain(config)
-        if (folder / "config.toml").exists():
-            run = cls.open(folder)
-            if (run.kind, run.config) != (kind, asked):
-                found = {"kind": run.kind, **run.config}
-                rows = "\n  ".join(differences(found, {"kind": kind, **asked}))
-                raise RunError(f"{folder} holds a run with other settings:\n  {rows}")
-            return run
-        if folder.exists() and any(folder.iterdir()):
-            raise RunError(f"{folder} holds files and no run; give a new folder")
-        folder.mkdir(parents=True, exist_ok=True)
-        run = cls(folder, kind, asked)
-        run.change(asked)
+        run = cls.there(folder, kind, config)
+        if run is None:
+            folder.mkdir(parents=True, exist_ok=True)
+            run = cls(folder, kind, asked)
+            run.change(asked)
+        elif run.config != asked:
+            if run.is_empty():
+                for part in run.parts("problems"):
+                    run.remove("problems", part)
+            run.change(asked)
         return run
+
+    @classmethod
+    def there(cls, folder: str | Path, kind: str, config: Mapping[str, Any]) -> "Run | None":
+        """The run that lies in a folder, to be gone on with; None where there is nothing yet.
+
+        It was asked for the same, or has no samples yet, or fewer samples than are asked for.
+        RunError for anything else that lies there. Nothing is written.
+        """
+        folder, asked = Path(folder), _plain(config)
+        if folder.exists() and not folder.is_dir():
+            raise RunError(f"{folder} is a file; choose another {_PLACE[kind]}")
+        if not (folder / "config.toml").exists():
+            if folder.exists() and any(folder.iterdir()):
+                raise RunError(f"{folder} holds files and no run; choose another {_PLACE[kind]}")
+            return None
+        run = cls.open(folder)
+        if (run.kind, run.config) == (kind, asked):
+            return run
+        if run.kind == kind == "sample":
+            more = asked.get("n", 0) > run.config.get("n", 0)
+            if run.is_empty() or (more and run.config == asked | {"n": run.config["n"]}):
+                return run
+        found = {"kind": run.kind, **run.config}
+        rows = "\n  ".join(differences(found, {"kind": kind, **asked}))
+        restart = ", or delete the run that is there with --restart" if run.kind == kind else ""
+        raise RunError(
+            f"{folder} holds a run with other settings:\n  {rows}\n"
+            f"choose another {_PLACE[kind]}{restart}"
+        )
+
+    def is_empty(self) -> bool:
+        """Whether a sampling run has no samples yet."""
+        return not self.parts("completions")
+
+    @classmethod
+    def delete(cls, folder: str | Path, kind: str) -> None:
+        """Delete the run of this kind that lies in a folder, if there is one, and nothing else."""
+        folder = Path(folder)
+        if not (folder / "config.toml").exists():
+            return
+        run = cls.open(folder, older=True)
+        if run.kind != kind:
+            raise RunError(
+                f"{folder} is a run of `maxk {run.kind}`, not of `maxk {kind}`; choose another "
+                f"{_PLACE[kind]}"
+            )
+        with run.locked():
+            for name in [*run.tables(), "checkpoints", MODEL, f".{MODEL}"]:
+                shutil.rmtree(folder / name, ignore_errors=True)
+            for name in ("metrics.jsonl", "environment.jsonl", "trl.json", "config.toml"):
+                (folder / name).unlink(missing_ok=True)
+        (folder / ".lock").unlink()
 
     @classmethod
     def open(cls, folder: str | Path, older: bool = False) -> "Run":
@@ -75,7 +129,13 @@ class Run:
             config = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
             about = config.pop("maxk")
         except FileNotFoundError:
-            raise RunError(f"{folder} is not a run: it has no config.toml") from None
+            if not folder.exists():
+                raise RunError(f"{folder} is missing; give the folder of a run") from None
+            raise RunError(
+                f"{folder} is not a run: it has no config.toml; give the folder of a run"
+            ) from None
+        except NotADirectoryError:
+            raise RunError(f"{folder} is a file; give the folder of a run") from None
         except (KeyError, tomllib.TOMLDecodeError) as error:
             raise RunError(f"{folder}/config.toml is not that of a run: {error}") from None
         if about["format"] > FORMAT:
@@ -100,7 +160,10 @@ class Run:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise RunError(f"{self.folder} is being worked on by another process") from None
+                raise RunError(
+                    f"{self.folder} is being worked on by another process; wait for it, or choose "
+                    "another folder"
+                ) from None
             yield
 
     def note_environment(self, **more: Any) -> None:
@@ -152,7 +215,7 @@ class Run:
 
         parts = self.parts(table)
         if not parts:
-            raise RunError(f"{self.folder} has no {table}")
+            raise RunError(f"{self.folder} has no {table}; repeat its `maxk {self.kind}`")
         wanted = None if columns is None else list(columns)
         read = [pq.read_table(self._part(table, part), columns=wanted) for part in parts]
         return pa.concat_tables(read, promote_options="default")

@@ -25,10 +25,10 @@ from maxk.data import Account, load_with_account
 from maxk.data.prepare import at_most_difficulty, at_most_tokens, random_split, token_counter
 from maxk.estimators import MethodSettings
 from maxk.grade import UnitTestReward
-from maxk.pocket import resolve
 from maxk.prompts import messages
 from maxk.records import Problem
 from maxk.sample.generate import replace_generate
+from maxk.sample.models import found
 from maxk.sample.native.engine import TransformersSampler
 from maxk.sample.vllm_ import VllmSampler
 from maxk.store.run import MODEL, Run, RunError, write_whole
@@ -63,22 +63,27 @@ def train(
     say: Callable[[str], None] = print,
     engine: VllmSampler | TransformersSampler | None = None,
     prepare: Callable[[MaxKTrainer], None] | None = None,
+    *,
+    restart: bool = False,
 ) -> Outcome:
     """Train as configured, from the start or from the last checkpoint.
 
     engine: for model.sampler = "vllm", one that is there already; starting vLLM takes a minute, and
-    it can serve many runs. prepare: called with the trainer before it begins.
+    it can serve many runs. prepare: called with the trainer before it begins. restart: delete the
+    run that is there first.
     """
     args = trl_config(config)
     if config.model.sampler == "vllm" and args.world_size > 1:
         raise ConfigError('model.sampler = "vllm" is for one process; use trl.use_vllm')
     set_seed(args.seed)
-    model = resolve(config.model.name)
-    tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")
+    with found(config.model.name) as model:
+        tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")
     problems, account = problems_of(config.data, tokenizer)
     arithmetic(args, len(problems))  # refuses what cannot be before a folder is made
     main = args.process_index == 0
     if main:
+        if restart:
+            Run.delete(config.run.out, "train")
         begin(config)
         say(f"{config.data.name}: {account}")
     PartialState().wait_for_everyone()

@@ -63,7 +63,7 @@ class Weighing:
         rewards_PN = self.rewards_PN if groups_P is None else self.rewards_PN[groups_P]
         method = self.settings.method
         if log_ratios_PN is None or not self.off_policy:
-            return {"advantages": advantages(method, rewards_PN, self.k)}
+            return {"advantages": advantages(method, rewards_PN, self.k, log_ratios=0)}
         clamp = self.settings.clamp_delta
         assert clamp is not None, "an off-policy method has a default"
         free = advantages(method, rewards_PN, self.k, log_ratios_PN, clamp_delta=clamp)

@@ -83,6 +83,7 @@ def estimator(method: str) -> Callable[..., tuple[Tensor, Tensor]]:
             token_level_rewards.sum(dim=-1),
             index,
             options.method.k,
+            log_ratios_B=0,  # or the trainer weighs again
             member_B=members(response_mask),
         )
         advantages = spread(scores, response_mask)

@@ -137,7 +137,7 @@ class TransformersSampler:
         if not ids or limit < 1:
             raise ValueError(
                 f"the prompt of {request.problem} has {len(ids)} tokens and the model "
-                f"{positions} positions; leave the problem out or use another model"
+                f"{positions} positions; leave the problem out, or use another model"
             )
         shared = len(request.samples) >= _SHARE and not self.graphs
         return Prompt(request, ids, limit, shared)
