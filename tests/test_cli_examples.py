@@ -61,8 +61,7 @@ def said(line: str, clone: Path) -> str:
 @pytest.mark.filterwarnings("default")  # of TRL and its libraries
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_example_works_and_says_something_useful(name, clone):
-    for line in EXAMPLES[name]:
-        last = said(line, clone)
+    *_, last = [said(line, clone) for line in EXAMPLES[name]]
     assert SAID[name] in last
 
 

@@ -347,6 +347,7 @@ def test_a_bad_setting_is_named(changed, message):
 
 def test_a_gguf_file_without_the_package_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    (tmp_path / "model.gguf").touch()
     with pytest.raises(ImportError, match="pip install gguf"):
         load(str(tmp_path / "model.gguf"))
 

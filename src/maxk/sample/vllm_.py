@@ -18,9 +18,10 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any, NamedTuple
 
+from maxk.pocket import resolve
 from maxk.records import Completion
 from maxk.sample.base import Request, Sampling, prompt_ids, runs_of, seed_of, text_of
-from maxk.sample.models import adapter_of, found, unpack
+from maxk.sample.models import adapter_of, unpack
 
 _ROWS = 2048  # sampled at a time
 _REQUEST = 64  # samples of one request
@@ -57,8 +58,8 @@ class VllmSampler:
         if importlib.util.find_spec("vllm") is None:
             raise ImportError("backend='vllm' needs: pip install 'maxk[vllm]'")
         self.seeds, self.logprobs, self.batch = seeds, logprobs, batch or _ROWS
-        with found(model) as model:
-            adapter = adapter_of(model)
+        model = resolve(model)
+        adapter = adapter_of(model)
         self.lora = None
         if adapter:
             requests: Any = importlib.import_module("vllm.lora.request")
