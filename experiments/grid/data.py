@@ -89,8 +89,8 @@ class Data:
     ) -> tuple[list[int], list[int]]:
         """The seeds to test two cells by: those that both have, or else as many of each.
 
-        A mean of two seeds against one is no fair test (docs/explanation/intervals.md). mine: the seeds of
-        the first that are to count, if not all it has.
+        A mean of two seeds against one is no fair test (docs/explanation/intervals.md). mine: the
+        seeds of the first that are to count, if not all it has.
         """
         mine = self.seeds(cell, name, k) if mine is None else mine
         theirs = self.seeds(other, name, k)

@@ -116,8 +116,8 @@ def scaled_to(configurations: Sequence[Rewards], order: Sequence[int], n: int) -
 
     Needed for a test against n samples of one configuration: with more samples in all, estimates
     are less often near 0 and 1, which the signed-rank test takes for a difference
-    (docs/explanation/intervals.md). If n is at least the length of the order, no configuration has fewer
-    samples than the order asks for.
+    (docs/explanation/intervals.md). If n is at least the length of the order, no configuration has
+    fewer samples than the order asks for.
 
     >>> scaled_to([[[1, 2, 3, 4]], [[5, 6, 7, 8]]], order=[1, 0, 1, 1], n=4)
     [[[1]], [[5, 6, 7]]]

@@ -161,8 +161,8 @@ def equal_counts(runs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, A
 
     The metrics have no bias in n, but with few samples they are more often exactly 0 or 1. The
     signed-rank test takes that for a difference of the runs: for one model with 64 and with 192
-    samples it gives p < 0.05 at k = 64 every time (docs/explanation/intervals.md). Problems are in the order
-    of the first run.
+    samples it gives p < 0.05 at k = 64 every time (docs/explanation/intervals.md). Problems are
+    in the order of the first run.
 
     >>> equal_counts({"few": {"p": [0, 1], "q": [1, 1]}, "many": {"q": [0, 1, 1], "p": [1]}})
     {'few': {'p': [0], 'q': [1, 1]}, 'many': {'p': [1], 'q': [0, 1]}}
