@@ -82,7 +82,7 @@ class DataTable(Table):
     split: str | list[str] = "train"
     """one split, or several that are joined"""
     source: Path | None = None
-    """file or folder with the published files; None: the Hugging Face hub"""
+    """file or folder with the published files; left out: the Hugging Face hub"""
     options: dict[str, Any] = {}
     """more for the loader, such as { shown = 1 } for mbpp"""
     max_difficulty: int | None = None
@@ -94,7 +94,7 @@ class DataTable(Table):
     random_split_seed: int = 0
     """of the random split"""
     limit: int | None = Field(default=None, ge=1)
-    """the first so many problems; None: all"""
+    """the first so many problems; left out: all"""
 
 
 class LimitsTable(Table):
@@ -114,7 +114,7 @@ class RewardTable(Table):
     kind: RewardKind = "continuous"
     """continuous: the fraction of tests passed; binary: 1 for all of them, else 0"""
     workers: int | None = Field(default=VerifierSettings.workers, ge=1)
-    """programs judged at once by each process; None: two per core"""
+    """programs judged at once by each process; left out: two per core"""
     limits: LimitsTable = LimitsTable()
     allow_unsafe: bool = VerifierSettings.allow_unsafe
     isolate: Isolate = VerifierSettings.isolate
@@ -155,7 +155,7 @@ class TrainConfig(Table):
     reward: RewardTable = RewardTable()
     method: MethodTable = MethodTable()
     lora: dict[str, Any] | None = None
-    """peft's LoraConfig, to train an adapter; None: all parameters"""
+    """peft's LoraConfig, to train an adapter; left out: all parameters"""
     trl: dict[str, Any] = {}
     """everything else, as `maxk.train.MaxKConfig` and so trl.GRPOConfig have it"""
 

@@ -28,8 +28,8 @@ def test_every_group_gets_its_own_advantages_whatever_the_order(method, batch):
     groups, order = batch
     rewards = torch.tensor([r for group in groups for r in group])
     names = [str(g) for g, group in enumerate(groups) for _ in group]
-    due = torch.cat([advantages(method, torch.tensor(group), K) for group in groups])
-    got = group_advantages(method, rewards[order], [names[i] for i in order], K)
+    due = torch.cat([advantages(method, torch.tensor(group), K, 0) for group in groups])
+    got = group_advantages(method, rewards[order], [names[i] for i in order], K, 0)
     torch.testing.assert_close(got, due[order])
 
 

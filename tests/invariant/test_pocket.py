@@ -10,6 +10,7 @@ import json
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -70,18 +71,18 @@ def test_the_command_does_what_it_did(method, tmp_path):
 ADVANTAGES = weighing.advantages
 
 
-def wrong_sign(method: str, rewards_PN: Tensor, k: int) -> Tensor:
-    return -ADVANTAGES(method, rewards_PN, k)
+def wrong_sign(method: str, rewards_PN: Tensor, k: int, log_ratios: Any) -> Tensor:
+    return -ADVANTAGES(method, rewards_PN, k, log_ratios)
 
 
-def no_baseline(method: str, rewards_PN: Tensor, k: int) -> Tensor:
-    found_PN = ADVANTAGES(method, rewards_PN, k)
+def no_baseline(method: str, rewards_PN: Tensor, k: int, log_ratios: Any) -> Tensor:
+    found_PN = ADVANTAGES(method, rewards_PN, k, log_ratios)
     return found_PN - found_PN.min(-1, keepdim=True).values
 
 
-def other_groups(method: str, rewards_PN: Tensor, k: int) -> Tensor:
+def other_groups(method: str, rewards_PN: Tensor, k: int, log_ratios: Any) -> Tensor:
     """As if the samples of a prompt lay a prompt apart instead of side by side."""
-    return ADVANTAGES(method, rewards_PN.T.reshape(rewards_PN.shape), k)
+    return ADVANTAGES(method, rewards_PN.T.reshape(rewards_PN.shape), k, log_ratios)
 
 
 @pytest.mark.parametrize("broken", [wrong_sign, no_baseline, other_groups])

@@ -179,7 +179,7 @@ def test_what_goes_wrong_in_an_example_goes_wrong_independently():
 
 
 def test_the_documentation_has_every_open_convention_with_its_frequencies():
-    text = (Path(__file__).parent.parent.parent / "docs" / "pocket.md").read_text()
+    text = (Path(__file__).parent.parent.parent / "docs" / "reference" / "pocket.md").read_text()
     rows = dict(re.findall(r"^\| ([\w-]+) \| .* \| (.*) \|$", text, re.MULTILINE))
     for family in OPEN:
         wanted = [

@@ -102,14 +102,14 @@ def test_a_report_needs_no_torch(runs):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("given", "code", "message"),
     [
-        (["/no/such/run"], "/no/such/run is not a run"),
-        ([], "no runs are given; name folders of"),
+        (["/no/such/run"], 1, "/no/such/run is missing\ngive the folder of a run\n"),
+        ([], 2, "RUNS must be given\nmaxk report --help has an example and the options\n"),
     ],
 )
-def test_mistakes_are_one_line(given, message):
-    assert message in " ".join(maxk(*given, code=1).split())
+def test_mistakes_are_two_lines(given, code, message):
+    assert maxk(*given, code=code) == f"maxk report: {message}"
 
 
 def test_half_a_run_is_refused_with_the_way_out(tmp_path):

@@ -119,6 +119,6 @@ def test_the_strength_that_is_said_is_that_of_max_at_k_itself(tmp_path, method, 
     groups = torch.tensor(list(itertools.product([0.0, 1.0], repeat=4)), dtype=torch.float64)
     chance = torch.where(groups == 1, p, 1 - p).prod(-1)
     score = torch.where(groups == 1, 1 / p, -1 / (1 - p))
-    averaged = (chance * (advantages(method, groups, k) * score).mean(-1)).sum()
+    averaged = (chance * (advantages(method, groups, k, 0) * score).mean(-1)).sum()
     times = gradient_over_mean(config(tmp_path, method=method, k=k))
     assert times * averaged.item() == pytest.approx(due.item(), rel=1e-9)

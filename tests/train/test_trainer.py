@@ -145,7 +145,7 @@ def test_the_first_weights_are_those_of_the_registry(tmp_path, method):
     trainer = train(tmp_path, reward, method=method, max_steps=1)
     (seen,) = trainer.seen
     k = 2 if METHODS[method].uses_k else None
-    expected = advantages(method, seen["batch"]["rewards"], k).flatten()
+    expected = advantages(method, seen["batch"]["rewards"], k, 0).flatten()
     torch.testing.assert_close(seen["weights"], expected[seen["row"]])
     assert seen["weights"].abs().max() > 0
 
@@ -442,7 +442,7 @@ def bf16(monkeypatch) -> bool:
 def test_in_bf16_a_policy_that_stands_still_has_ratio_1(tmp_path, split, bf16):
     """Old and new log-probabilities come from one code path: no noise where nothing moved."""
     trainer = train(tmp_path, bf16=bf16, num_iterations=3, learning_rate=0.0, **split)
-    expected = advantages("off-policy-exact", trainer.batches[0]["rewards"], 2).flatten()
+    expected = advantages("off-policy-exact", trainer.batches[0]["rewards"], 2, 0).flatten()
     for seen in (s for s in trainer.seen if s["batch"] is trainer.batches[0]):
         torch.testing.assert_close(seen["weights"], expected[seen["row"]], atol=1e-6, rtol=0)
     name = "policy_lag/iteration_3/max"
@@ -497,7 +497,7 @@ def test_k_follows_its_schedule_at_every_optimiser_step(tmp_path, method, schedu
         if METHODS[method].off_policy:
             expected = bounded(method, batch["rewards"], ratios, k, gate=1e9).flatten()
         else:
-            expected = advantages(method, batch["rewards"], k).flatten()
+            expected = advantages(method, batch["rewards"], k, 0).flatten()
         torch.testing.assert_close(seen["weights"], expected[seen["row"]], atol=1e-5, rtol=1e-4)
 
 
@@ -517,7 +517,7 @@ def test_what_is_logged_is_what_happened(tmp_path, split):
     pairs = rewards[:, torch.combinations(torch.arange(4), 2)].amax(-1)
     assert first["groups/zero_variance"] == (pairs == pairs[:, :1]).all(-1).float().mean().item()
     assert first["groups/all_correct"] == ((rewards >= 1).sum(-1) > 2).float().mean().item()
-    weights = advantages(trainer.args.method, rewards, 2)
+    weights = advantages(trainer.args.method, rewards, 2, 0)
     assert first["weights/rms"] == pytest.approx(weights.square().mean().sqrt().item(), rel=1e-5)
     texts = [tuple(row[: int(m.sum())].tolist()) for row, m in zip(
         batch["completion_ids"], batch["completion_mask"], strict=True)]  # fmt: skip

@@ -128,11 +128,12 @@ class MethodSettings:
     k_switch: float = 0.5
     """for the schedule step: the share of all steps after which k is k_end"""
     clamp_delta: float | None = None
-    """off-policy: ratios enter the weights within this distance of 1; inf: no clamp; None: the
-    method's default"""
+    """off-policy: ratios enter the weights within this distance of 1; inf: no clamp; left out:
+    the method's default"""
     masking: str | None = None
     """off-policy: what a step drops once its ratio has left the region the way it is pushed: whole
-    completions (sequence), single tokens (token) or nothing (none); None: the method's default"""
+    completions (sequence), single tokens (token) or nothing (none); left out: the method's
+    default"""
 
     def __post_init__(self) -> None:
         facts = facts_of(self.method)
