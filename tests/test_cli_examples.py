@@ -59,7 +59,14 @@ def said(line: str, clone: Path) -> str:
 
 
 @pytest.mark.filterwarnings("default")  # of TRL and its libraries
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    "name",
+    # Three train a model; tests of their own hold what they do.
+    [
+        pytest.param(n, marks=[pytest.mark.slow] * (n in ("train", "merge", "runs join")))
+        for n in EXAMPLES
+    ],
+)
 def test_the_example_works_and_says_something_useful(name, clone):
     *_, last = [said(line, clone) for line in EXAMPLES[name]]
     assert SAID[name] in last

@@ -169,8 +169,8 @@ def alone(count: int, batch: int) -> Gained:
     return Gained(*json.loads(gained))
 
 
-def test_eight_hundred_judgements_lose_and_leave_nothing():
-    gained = alone(800, batch=100)
+def test_four_hundred_judgements_lose_and_leave_nothing():
+    gained = alone(400, batch=50)
     assert gained.resident_mb < 4
     assert gained.in_use_mb < 0.5
     assert abs(gained.descriptors) <= 12  # a worker being replaced has up to three less
