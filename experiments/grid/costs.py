@@ -90,7 +90,7 @@ def held_back(data: Data, kind: str = "paper") -> str:
     if not base:
         return ""
     groups = torch.tensor(base, dtype=torch.float64).reshape(-1, TRL["num_generations"])
-    size = {name: advantages(name, groups, 4).square().mean().sqrt().item() for name in METHODS}
+    size = {name: advantages(name, groups, 4, 0).square().mean().sqrt().item() for name in METHODS}
     lines = []
     for method in sorted(METHODS, key=lambda name: -size[name]):
         logged = [each.about["train"]["metrics"] for each in data.cells.get(f"{kind}-{method}", [])]

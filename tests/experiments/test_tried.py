@@ -72,11 +72,11 @@ def registered(monkeypatch) -> dict[str, Method]:
 def test_they_can_be_trained_with_by_name(registered, monkeypatch):
     rewards = torch.tensor([[0.0, 0.25, 0.5, 1.0]])
     for name in registered.keys() - METHODS.keys():
-        given = advantages(name, rewards, 2)
+        given = advantages(name, rewards, 2, 0)
         assert given[0, 3] > given[0, 0], name
     monkeypatch.undo()
     with pytest.raises(ValueError, match="unknown"):
-        advantages("levels", rewards, 2)
+        advantages("levels", rewards, 2, 0)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,6 @@ def test_a_region_without_ratios_has_the_weights_of_its_method(registered, regio
     rewards = torch.rand(20, 8, generator=torch.manual_seed(4))
     moved = torch.randn(20, 8, generator=torch.manual_seed(5))
     found = advantages(region, rewards, 4, moved)
-    assert torch.allclose(found, advantages(of, rewards, 4))
+    assert torch.allclose(found, advantages(of, rewards, 4, 0))
     assert registered[region].off_policy  # by which the trainer gives it the region
     assert not registered[of].off_policy
