@@ -3,6 +3,9 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 INSTALLED := .venv/.installed
 
+# Compiled once, and not again by each of the many Pythons that the suite starts.
+unexport PYTHONDONTWRITEBYTECODE
+
 AXE := .axe/axe.min.js
 QUICK := -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20
 
