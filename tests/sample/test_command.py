@@ -18,6 +18,7 @@ from tests.command import maxk
 from tests.data.published import mbpp, write_jsonl
 from tests.sample.test_run import roomy, rows
 
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp("model")
