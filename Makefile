@@ -3,11 +3,14 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 INSTALLED := .venv/.installed
 
+# Compiled once, and not again by each of the many Pythons that the suite starts.
+unexport PYTHONDONTWRITEBYTECODE
+
 AXE := .axe/axe.min.js
 QUICK := -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20
 
 CHECKS := check-lint check-format check-types check-layers
-.PHONY: help no-space setup browser check $(CHECKS) docs docs-live test test-experiments mutants test-old-trl test-verl slow taste demo demo-full bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-report figures pocket clean
+.PHONY: help no-space setup browser check $(CHECKS) docs docs-live test suite test-experiments mutants test-old-trl test-verl slow taste demo demo-full bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-report figures pocket clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -62,7 +65,10 @@ docs-live: .venv-docs/.installed ## serve the site on port 8000, and build it ag
 	@touch .venv-docs/.installed
 
 WORKERS ?= 3
-test: check browser ## check, then the whole test suite but the slow ones, WORKERS files at a time
+test: setup browser ## check, and beside it the whole test suite but the slow ones, WORKERS files at a time
+	@$(MAKE) --no-print-directory -j 2 suite check
+
+suite: setup
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -m "not slow" -n $(WORKERS) --dist loadfile \
 		--no-loadscope-reorder --durations=10 --ignore=tests/experiments
 

@@ -23,25 +23,53 @@ settings.register_profile(  # tests/mutants.py wants to know that a test fails, 
 settings.load_profile("maxk")
 
 
-# By the time they take, as they are given out one by one: a long one at the end is waited for.
+# Given out one by one, so the long ones first: one at the end would be waited for.
 LONG = [
     "tests/test_cli_examples.py",
     "tests/train/test_job.py",
     "tests/train/test_trainer.py",
-    "tests/invariant/test_pocket.py",
-    "tests/adversarial/test_hostile.py",
     "tests/train/test_two_processes.py",
-    "tests/sample/test_run.py",
+    "tests/adversarial/test_hostile.py",
     "tests/verify/test_verifier.py",
+    "tests/invariant/test_pocket.py",
+    "tests/sample/test_run.py",
     "tests/estimators/test_against_brute.py",
+    "tests/test_bandit.py",
     "tests/adversarial/test_soak.py",
     "tests/report/test_browser.py",
 ]
+# What asks two processes of `accelerate launch`: starting them takes longer than most tests.
+TWO_PROCESSES = (
+    "tests/train/test_two_processes.py",
+    "tests/train/test_accelerate.py",
+    "tests/train/test_job.py::test_two_processes",
+)
+
+
+def group_of(nodeid: str) -> str:
+    """Tests of one group run in one worker: those of a file, and those of the two processes."""
+    if nodeid.startswith(TWO_PROCESSES):
+        return TWO_PROCESSES[0]
+    file, _, test = nodeid.partition("::")
+    if file == "tests/adversarial/test_hostile.py":  # a verifier for each tier
+        return f"{file}::{test.partition('[')[2][:1]}"
+    return file
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order = {file: place for place, file in enumerate(LONG)}
-    items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(order)))
+    items.sort(key=lambda item: order.get(group_of(item.nodeid).partition("::")[0], len(order)))
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler.loadfile import LoadFileScheduling
+
+    class Groups(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return Groups(config, log)
 
 
 def pytest_collection_finish() -> None:

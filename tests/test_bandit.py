@@ -45,10 +45,10 @@ def test_grpo_narrows_and_max_at_k_does_not():
 
 
 def test_many_updates_on_a_batch_narrow_the_exact_weights_and_not_the_normalized():
-    """Eight updates: 0.78 and 0.89 at k = 128, of which half the distance is asked for."""
+    """Eight updates: 0.75 and 0.86 at k = 128, of which half the distance is asked for."""
 
     def at_128(method: str) -> float:
-        logits, rewards = train(replace(named(method, 4), updates=8, seeds=2))
+        logits, rewards = train(replace(named(method, 4), updates=8, seeds=2, batches=60))
         return max_at(128, logits, rewards).mean().item()
 
     assert at_128("off-policy-normalized") > at_128("off-policy-exact") + 0.05

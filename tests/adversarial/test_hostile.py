@@ -143,7 +143,7 @@ PROGRAMS: dict[str, tuple[str, set[Status]]] = {
 def verifier(request) -> Iterator[Verifier]:
     if request.param == "A" and probe().tier != "A":
         pytest.skip("this machine has no user namespaces")
-    limits = Limits(cpu_seconds=0.5, wall_seconds=2.0, memory_bytes=256 * 2**20)
+    limits = Limits(cpu_seconds=0.3, wall_seconds=2.0, memory_bytes=128 * 2**20)
     with Verifier(workers=1, limits=limits, tier=request.param) as running:
         yield running
 

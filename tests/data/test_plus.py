@@ -1,5 +1,9 @@
 """EvalPlus: expected results come from the jail, and each task's own rule holds."""
 
+import ast
+import json
+from pathlib import Path
+
 import pytest
 
 from maxk.data import expected_values, load
@@ -150,6 +154,18 @@ def test_the_hub_form_holds_its_results_in_one_test(tmp_path, verifier):
 )
 def test_arguments_have_the_types_they_had_before_json(number, args, expected):
     assert restored(number, args) == expected
+
+
+ARGUMENTS = json.loads(Path(__file__).with_name("mbpp_arguments.json").read_text())
+
+
+@pytest.mark.parametrize("number", ARGUMENTS)
+def test_the_arguments_of_an_assert_of_mbpp_come_back_from_json(number):
+    """One assert of each task whose arguments JSON cannot hold, as MBPP itself has them."""
+    args = list(ast.literal_eval(f"({ARGUMENTS[number]},)"))
+    read = json.loads(json.dumps(args))
+    assert repr(read) != repr(args)
+    assert repr(restored(int(number), read)) == repr(args)
 
 
 def test_the_other_readings():

@@ -173,6 +173,14 @@ def test_a_folder_without_the_split_says_what_it_holds(tmp_path):
         load("codeforces", "train", tmp_path)
 
 
+def test_folders_and_files_without_problems_are_passed_over(tmp_path):
+    published.write_jsonl(tmp_path / "mine.jsonl", [published.codeforces()])
+    (tmp_path / "train.md").write_text("About the files.")
+    (tmp_path / "train.jsonl").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"it holds mine\.jsonl\. Name the file"):
+        load("codeforces", "train", tmp_path)
+
+
 def test_a_folder_of_many_files_is_said_by_the_first(tmp_path):
     for number in range(7):
         published.write_jsonl(tmp_path / f"{number}.jsonl", [published.codeforces()])

@@ -8,6 +8,8 @@ import pytest
 
 from maxk.estimators import max_at_k, pass_at_k
 from maxk.evaluate import Interval, forecast
+from maxk.evaluate.forecast import _levels
+from maxk.evaluate.samples import Block
 
 
 def beta(rng, problems):
@@ -125,3 +127,12 @@ def test_500_problems_take_seconds():
 def test_ks_must_be_whole_numbers_from_one(ks):
     with pytest.raises(ValueError, match="ks="):
         forecast([[0.0, 1.0]], ks)
+
+
+def test_rewards_of_many_values_are_cut_into_as_many_equal_steps_as_asked():
+    """A step counts as reached from its middle on."""
+    block = Block(np.arange(1), np.linspace(2.0, 5.0, 50)[None])
+    base, steps, cuts = _levels([block], 6)
+    assert base == 2.0
+    np.testing.assert_allclose(steps, [0.5] * 6)
+    np.testing.assert_allclose(cuts, [2.25, 2.75, 3.25, 3.75, 4.25, 4.75])

@@ -1,11 +1,10 @@
 """`maxk sample` and `maxk runs join`, as far as they are more than `maxk.sample.sample`."""
 
 import json
+import os
 import signal
-import subprocess
-import sys
-import time
 import tomllib
+from typing import Any
 
 import pytest
 
@@ -15,19 +14,9 @@ from maxk.cli.sample import Sample, judges_beside
 from maxk.records import Problem
 from maxk.store.run import Run, RunError
 from maxk.store.tables import pairs_of, problems_of
+from tests.command import maxk
 from tests.data.published import mbpp, write_jsonl
 from tests.sample.test_run import roomy, rows
-
-COMMAND = """
-import sys, torch
-torch.set_num_threads(1)
-from maxk.cli.arguments import filled
-from maxk.cli.sample import Sample
-try:
-    sys.exit(filled(Sample, sys.argv[1:]).run())
-except KeyboardInterrupt:
-    sys.exit(130)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -139,16 +128,20 @@ def test_shards_are_joined_by_the_command(model, tmp_path, capsys):
         assert (one["problem"], one["completion"]) == (two["problem"], two["completion"])
 
 
-def test_a_terminated_command_keeps_what_it_has(model, tmp_path):
-    out = tmp_path / "run"
-    command = arguments(model, out, "--no-verify", "--n", "4000", "--max-tokens", "2")
-    process = subprocess.Popen([sys.executable, "-c", COMMAND, *command])
-    deadline = time.monotonic() + 60
-    while not (out / "problems").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(0.5)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=60) == 130
+def test_a_terminated_command_keeps_what_it_has(model, tmp_path, monkeypatch):
+    """SIGTERM comes when the first part has been written."""
+    out, write, sent = tmp_path / "run", Run.write, []
+
+    def terminated(self: Run, table: str, part: str, rows: Any) -> None:
+        write(self, table, part, rows)
+        if table == "completions" and not sent:
+            sent.append(part)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Run, "write", terminated)
+    given = arguments(model, out, "--no-verify", "--n", "4000", "--max-tokens", "2")
+    assert maxk("sample", *given).returncode == 130
+    assert sent
     assert 0 < len(pairs_of(Run.open(out))) < 20_000
 
 

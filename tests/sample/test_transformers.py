@@ -134,7 +134,7 @@ def test_a_sample_is_the_same_alone_and_in_any_batch(n):
     model, tokenizer = ending_model()
     whole = drawn((model, tokenizer), requests(n), batch=4 * n)
     assert len({each.tokens for each in whole.values()}) > 5  # rows end at different times
-    for batch in (1, 7, 3 * n):
+    for batch in (7, 3 * n, *([1] if n == 6 else [])):  # forty one by one take seconds
         other = drawn((model, tokenizer), requests(n, "db"), batch=batch)
         for key, completion in other.items():
             assert completion.text == whole[key].text

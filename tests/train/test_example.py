@@ -1,29 +1,27 @@
 """The example runs as it is shown, on a model in a folder."""
 
-import os
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.tiny import tiny_model
 
-ROOT = Path(__file__).parents[2]
+EXAMPLE = Path(__file__).parents[2] / "examples" / "trl_two_lines.py"
 
 
-def test_two_names_are_all_a_trl_user_changes(tmp_path):
+@pytest.mark.filterwarnings("default")  # of TRL and its libraries, not ours
+def test_two_names_are_all_a_trl_user_changes(tmp_path, monkeypatch, capsys):
+    """As a script, but in this process: another would import TRL for longer than it trains."""
     model, tokenizer = tiny_model()
     model.config.max_position_embeddings = 4096
     tokenizer.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}"
     model.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
-    run = subprocess.run(
-        [sys.executable, ROOT / "examples" / "trl_two_lines.py", tmp_path / "model", "2"],
-        cwd=tmp_path,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
-    assert "rewards/unit_tests_continuous/mean" in run.stdout
-    assert "verdict/did_not_compile" in run.stdout
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [EXAMPLE.name, str(tmp_path / "model"), "2"])
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    said = capsys.readouterr().out
+    assert "rewards/unit_tests_continuous/mean" in said
+    assert "verdict/did_not_compile" in said
