@@ -83,7 +83,8 @@ class Solve:
     def show(self, solution: "Solution") -> None:
         what = "all" if solution.solved else f"{solution.verdict.fraction:.0%} of"
         by = "tests" if solution.judged_by == "tests" else "examples (there are no other tests)"
-        cost = f"{solution.samples} samples, {solution.tokens} tokens, {solution.seconds:.1f} s"
+        tokens = "" if solution.tokens is None else f"{solution.tokens} tokens, "
+        cost = f"{solution.samples} samples, {tokens}{solution.seconds:.1f} s"
         console.print(f"passes {what} the {by}; {cost}; {solution.agreeing} samples agree")
 
     def found(self) -> Problem:
