@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from maxk.cli.arguments import POSITIONAL, Short, UsageError
+from maxk.cli.arguments import POSITIONAL, Short, UsageError, check_places
 from maxk.cli.console import console, show
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class Allocate:
         from maxk.evaluate import tables as forms
         from maxk.evaluate.samples import check_ks
 
+        check_places(out=self.out)
         chosen = runs_of(self.runs)
         order = allocate(list(rewards_of(chosen).values()), self.k, self.metric)
         names = [list(chosen)[i] for i in order]
