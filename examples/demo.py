@@ -10,6 +10,7 @@ repeated one by one. The report is written from the first minute on, with what t
 import argparse
 import multiprocessing
 import os
+import shlex
 import sys
 import threading
 import time
@@ -67,7 +68,8 @@ class Demo:
 
     def train(self, name: str) -> None:
         folder = self.out / f"train-{name}"
-        given = ["train", str(CONFIG), "--run.out", str(folder), *METHODS[name], *self.steps]
+        config = os.path.relpath(CONFIG)
+        given = ["train", config, "--run.out", str(folder), *METHODS[name], *self.steps]
         self.maxk(f"training {name}", given, lambda: steps_of(folder))
 
     def sample(self, name: str, model: str) -> None:
@@ -88,7 +90,7 @@ class Demo:
         """Run a command to its end; what it says goes into a file."""
         if self.ended.is_set():
             return
-        console.print(f"maxk {' '.join(given)}", style="dim", soft_wrap=True)
+        console.print(f"maxk {shlex.join(given)}", style="dim", markup=False, soft_wrap=True)
         task = self.bars.add_task(what, total=1.0)
         log = self.out / f"{what.replace(' ', '-')}.log"
         process = self.processes.Process(target=command, args=(given, log))
