@@ -150,7 +150,8 @@ def findings(folders: list[str]) -> list[str]:
     """What came out, in five lines."""
     runs = [read_run(folder) for folder in folders]
     rows = [[run.rewards[problem] for problem in runs[0].rewards] for run in runs]
-    most = min(len(row) for each in rows for row in each)
+    n = min(len(row) for each in rows for row in each)
+    most = max(1, n // 2)  # at k = n the draw of the samples hides the methods
     base, grpo, maxk = (scores(each, [1, most]) for each in rows)
 
     def change(first_PK: np.ndarray, second_PK: np.ndarray, column: int) -> str:
@@ -165,10 +166,10 @@ def findings(folders: list[str]) -> list[str]:
             + ("" if scores_PK is base else f" {change(scores_PK, base, i)}")
             for i, k in enumerate((1, most))
         ]
-        return f"{name:<6} {cells[0]:<34} {cells[1]}".rstrip()
+        return f"{name:<6} {cells[0]:<38} {cells[1]}".rstrip()
 
     return [
-        f"{len(base)} test problems, {most} samples each; after a figure its change from the base "
+        f"{len(base)} test problems, {n} samples each; after a figure its change from the base "
         "model, with the 95 % interval over problems:",
         row("base", base),
         row("grpo", grpo),
