@@ -290,9 +290,9 @@ def test_a_restart_that_fails_leaves_the_run_that_is_there(world, unbroken, tmp_
     shutil.copytree(unbroken, out)
     with pytest.raises(ConfigError, match="needs vLLM"):
         train(config(world, out, "--trl.use_vllm", "true"), print, restart=True)
+    unknown = config(world, out, "--model.sampler", "maxk", "--model.engine.dtyp", "float32")
     with pytest.raises(TypeError, match="dtyp"):
-        more = ("--model.sampler", "maxk", "--model.engine.dtyp", "float32")
-        train(config(world, out, *more), print, restart=True)
+        train(unknown, print, restart=True)
     assert (out / "model").exists()
     assert (out / "metrics.jsonl").read_bytes() == (unbroken / "metrics.jsonl").read_bytes()
 
