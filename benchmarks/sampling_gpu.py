@@ -49,10 +49,10 @@ def measure(
         "completions": state.new,
         "tokens": state.tokens,
         "seconds_sampling": round(found["sampled"], 2),
-        "tokens_per_second_sampling": round(state.tokens / found["sampled"]),
+        "tokens_per_second_sampling": round((state.tokens or 0) / found["sampled"]),
         "judged_by_then": found["judged_by_then"],
         "last_verdict_later": round(seconds - found["sampled"], 2),
-        "tokens_per_second": round(state.tokens / seconds),
+        "tokens_per_second": round((state.tokens or 0) / seconds),
         "mean_reward": round(state.reward / state.graded, 4) if state.graded else None,
     }
 

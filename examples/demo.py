@@ -3,13 +3,14 @@
     python examples/demo.py --out out/demo
 
 Seven commands of `maxk`, as one would give them for a model of any size; this script only runs
-them, two at a time, and shows how far they are. They are printed, and can be repeated one by one.
-The report is written from the first minute on, with what there is.
+them, shows how far they are, and says in six lines what came out. They are printed, and can be
+repeated one by one. The report is written from the first minute on, with what there is.
 """
 
 import argparse
+import multiprocessing
 import os
-import subprocess
+import shlex
 import sys
 import threading
 import time
@@ -18,109 +19,164 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from maxk.cli import main as maxk
 from maxk.cli.console import terminated_as_interrupted
+from maxk.evaluate import Interval, scores
+from maxk.evaluate.bootstrap import mean_interval
+from maxk.evaluate.read import read_run
 from maxk.report import Findings, gather, page
 from maxk.report.watch import Watched, server
 from maxk.store.run import Run, write_whole
 
-PAGE_SECONDS = 15.0  # between two versions of the report
-CONFIG = Path(__file__).parents[1] / "configs" / "pocket.toml"
-METHODS = {"grpo": "grpo", "maxk": "bon-centered"}  # README.md says which method when
+PAGE_SECONDS = 30.0  # between two versions of the report
+CONFIG = Path(__file__).parents[1] / "configs" / "demo.toml"
+METHODS = {
+    "grpo": ["--method.name", "grpo"],
+    "maxk": ["--method.name", "off-policy-normalized", "--method.masking", "token"],
+}
+WHY = (
+    "trained for max@4 by off-policy-normalized with masking by token, which README.md's table "
+    '"which method when" names for several updates on a batch: here there are 3'
+)
 console = Console(highlight=False)
 
 
 class Demo:
     """The commands and the folder they work in."""
 
-    def __init__(self, out: Path, steps: int, problems: int, samples: int) -> None:
-        self.out, self.steps, self.problems, self.samples = out, steps, problems, samples
+    def __init__(self, out: Path, steps: int | None, problems: int, samples: int) -> None:
+        self.out, self.problems, self.samples = out, problems, samples
+        self.steps = [] if steps is None else ["--trl.max_steps", str(steps)]
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.percentage:3.0f} %"),
         )
         self.bars = Progress(*columns, TimeElapsedColumn(), console=console)
-        self.last = time.monotonic()
+        self.began = self.last = time.monotonic()
         self.ended = threading.Event()  # one command failed, or Ctrl-C
+        # Every command is a process of its own, forked from one that has imported torch and TRL:
+        # seven imports would take a minute.
+        os.environ["OMP_NUM_THREADS"] = "1"  # the commands share the cores
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+        self.processes = multiprocessing.get_context("forkserver")
+        self.processes.set_forkserver_preload(["__main__", "maxk.train.job"])
 
     def train(self, name: str) -> None:
         folder = self.out / f"train-{name}"
-        given = ["train", str(CONFIG), "--run.out", str(folder), "--method.name", METHODS[name]]
-        given += ["--trl.max_steps", str(self.steps)]
-        self.maxk(f"training {name}", given, lambda: steps_of(folder), self.steps)
+        config = os.path.relpath(CONFIG)
+        given = ["train", config, "--run.out", str(folder), *METHODS[name], *self.steps]
+        self.maxk(f"training {name}", given, lambda: steps_of(folder))
 
     def sample(self, name: str, model: str) -> None:
         folder = self.out / name
         given = ["sample", "--model", model, "--data", "pocket", "--split", "test"]
-        given += ["--limit", str(self.problems), "-n", str(self.samples), "--max-tokens", "110"]
+        given += ["--limit", str(self.problems), "-n", str(self.samples)]
+        given += ["--max-tokens", "110", "--batch", "512"]  # larger: faster on a CPU
         total = self.problems * self.samples
         self.maxk(
-            f"sampling {name}", [*given, "--out", str(folder)], lambda: rows_of(folder), total
+            f"sampling {name}", [*given, "--out", str(folder)], lambda: rows_of(folder, total)
         )
 
     def both(self, name: str) -> None:
         self.train(name)
         self.sample(name, str(self.out / f"train-{name}" / "model"))
 
-    def maxk(self, what: str, given: list[str], done: Callable[[], int], total: int) -> None:
+    def maxk(self, what: str, given: list[str], share: Callable[[], float] = float) -> None:
         """Run a command to its end; what it says goes into a file."""
         if self.ended.is_set():
             return
-        self.shown(given)
-        task = self.bars.add_task(what, total=total)
+        console.print(f"maxk {shlex.join(given)}", style="dim", markup=False, soft_wrap=True)
+        task = self.bars.add_task(what, total=1.0)
         log = self.out / f"{what.replace(' ', '-')}.log"
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        with log.open("w") as file:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "maxk", *given],
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                env=environment,
-            )
-            try:
-                while process.poll() is None and not self.ended.wait(1):
-                    self.show(task, done())
-            finally:
-                process.terminate()
-                process.wait()
-        if process.returncode and not self.ended.is_set():
+        process = self.processes.Process(target=command, args=(given, log))
+        process.start()
+        try:
+            while process.is_alive() and not self.ended.wait(1):
+                self.show(task, share())
+        finally:
+            process.terminate()
+            process.join()
+        if process.exitcode and not self.ended.is_set():
             raise SystemExit(f"maxk {given[0]} failed; {log} says why")
-        self.bars.update(task, completed=total)
+        self.bars.update(task, completed=1.0)
 
-    def show(self, task: TaskID, done: int) -> None:
-        self.bars.update(task, completed=done)
+    def show(self, task: TaskID, share: float) -> None:
+        self.bars.update(task, completed=share)
         if not console.is_terminal and time.monotonic() - self.last > 15:
             self.last = time.monotonic()
-            for each in self.bars.tasks:
-                console.print(f"{each.description}: {each.completed:.0f} of {each.total:.0f}")
-
-    def shown(self, given: list[str]) -> None:
-        console.print(f"maxk {' '.join(given)}", style="dim", soft_wrap=True)
+            states = [f"{each.description} {each.percentage:.0f} %" for each in self.bars.tasks]
+            console.print(f"{self.last - self.began:.0f} s: {', '.join(states)}", soft_wrap=True)
 
     def run(self) -> None:
-        began = time.monotonic()
         self.out.mkdir(parents=True, exist_ok=True)
         runs = [str(self.out / name) for name in ("base", *METHODS)]
         trained = [str(self.out / f"train-{name}") for name in METHODS]
         report = self.out / "report.html"
-        bars = self.bars if console.is_terminal else nullcontext()
-        with following([*runs, *trained], report), bars, ThreadPoolExecutor(2) as pool:
-            jobs = [pool.submit(self.both, name) for name in METHODS]
-            jobs.append(pool.submit(self.sample, "base", "pocket"))
-            try:
-                for job in as_completed(jobs):
-                    job.result()
-            finally:
-                self.ended.set()  # nothing goes on alone
-        for given in (["compare", *runs], ["report", *runs, *trained, "--out", str(report)]):
-            self.shown(given)
-            subprocess.run([sys.executable, "-m", "maxk", *given], check=True)
-        console.print(
-            f"{time.monotonic() - began:.0f} s; the report: {report.resolve()}", soft_wrap=True
-        )
+        console.print(f"two models are trained: grpo, and maxk, which is {WHY}", soft_wrap=True)
+        # Three at a time on any number of cores: so all cores have work to the end.
+        jobs: list[Callable[[], None]] = [lambda: self.sample("base", "pocket")]
+        jobs += [lambda name=name: self.both(name) for name in METHODS]
+        with self.bars if console.is_terminal else nullcontext():
+            with following([*runs, *trained], report), ThreadPoolExecutor(3) as pool:
+                try:
+                    for job in as_completed([pool.submit(each) for each in jobs]):
+                        job.result()
+                finally:
+                    self.ended.set()  # nothing goes on alone
+            self.ended.clear()
+            self.maxk("comparing", ["compare", *runs])
+            self.maxk("reporting", ["report", *runs, *trained, "--out", str(report)])
+        for line in findings(runs):
+            console.print(line, soft_wrap=True, markup=False)
+        seconds = time.monotonic() - self.began
+        console.print(f"{seconds:.0f} s; the report: {report.resolve()}", soft_wrap=True)
+
+
+def command(given: list[str], log: Path) -> None:
+    """`maxk` in a process of its own."""
+    with log.open("w") as file:
+        os.dup2(file.fileno(), sys.stdout.fileno())
+        os.dup2(file.fileno(), sys.stderr.fileno())
+    sys.argv = ["maxk", *given]  # written down in the run's folder
+    maxk(given)
+
+
+def findings(folders: list[str]) -> list[str]:
+    """What came out, in five lines."""
+    runs = [read_run(folder) for folder in folders]
+    rows = [[run.rewards[problem] for problem in runs[0].rewards] for run in runs]
+    n = min(len(row) for each in rows for row in each)
+    most = max(1, n // 2)  # at k = n the draw of the samples hides the methods
+    base, grpo, maxk = (scores(each, [1, most]) for each in rows)
+
+    def change(first_PK: np.ndarray, second_PK: np.ndarray, column: int) -> str:
+        gap_PK = np.round(first_PK - second_PK, 12)
+        low_K, high_K = mean_interval(gap_PK, Interval())
+        value = gap_PK.mean(0)[column]
+        return f"{value:+.3f} ({low_K[column]:+.3f} to {high_K[column]:+.3f})"
+
+    def row(name: str, scores_PK: np.ndarray) -> str:
+        cells = [
+            f"max@{k} {scores_PK.mean(0)[i]:.3f}"
+            + ("" if scores_PK is base else f" {change(scores_PK, base, i)}")
+            for i, k in enumerate((1, most))
+        ]
+        return f"{name:<6} {cells[0]:<38} {cells[1]}".rstrip()
+
+    return [
+        f"{len(base)} test problems, {n} samples each; after a figure its change from the base "
+        "model, with the 95 % interval over problems:",
+        row("base", base),
+        row("grpo", grpo),
+        row("maxk", maxk),
+        f"maxk - grpo: max@1 {change(maxk, grpo, 0)}, max@{most} {change(maxk, grpo, 1)}; one run "
+        "of each: other seeds differ by more than the interval says",
+    ]
 
 
 @contextmanager
@@ -137,7 +193,9 @@ def following(runs: list[str], out: Path) -> Iterator[None]:
         for each in (serving.serve_forever, watched.follow):
             threading.Thread(target=each, daemon=True).start()
         address = f"http://127.0.0.1:{serving.server_port}/"
-        console.print(f"the report, from the first step on: {address} or {out.resolve()}")
+        console.print(
+            f"the report, from the first step on: {address} or {out.resolve()}", soft_wrap=True
+        )
         try:
             yield
         finally:
@@ -145,26 +203,29 @@ def following(runs: list[str], out: Path) -> Iterator[None]:
             serving.shutdown()
 
 
-def steps_of(folder: Path) -> int:
-    """How many steps a training run has made."""
-    if not (folder / "config.toml").exists():
-        return 0
-    return max((line.get("step", 0) for line in Run.open(folder).metrics()), default=0)
+def steps_of(folder: Path) -> float:
+    """Which share of its steps a training run has made."""
+    try:
+        run = Run.open(folder)
+    except ValueError:
+        return 0.0
+    step = max((line.get("step", 0) for line in run.metrics()), default=0)
+    return step / run.config["trl"]["max_steps"]
 
 
-def rows_of(folder: Path) -> int:
-    """How many completions a sampling run has."""
+def rows_of(folder: Path, total: int) -> float:
+    """Which share of its completions a sampling run has."""
     if not (folder / "completions").exists():
-        return 0
-    return Run.open(folder).read("completions", ["sample"]).num_rows
+        return 0.0
+    return Run.open(folder).read("completions", ["sample"]).num_rows / total
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="train a small model for Best-of-N, and look")
     parser.add_argument("--out", type=Path, default=Path("out/demo"))
-    parser.add_argument("--steps", type=int, default=360)
+    parser.add_argument("--steps", type=int, help="optimiser steps; default: as configs/demo.toml")
     parser.add_argument("--problems", type=int, default=100)
-    parser.add_argument("--samples", type=int, default=128)
+    parser.add_argument("--samples", type=int, default=32)
     given = parser.parse_args()
     with terminated_as_interrupted():
         Demo(given.out, given.steps, given.problems, given.samples).run()

@@ -14,7 +14,7 @@ from typing import Literal
 
 from maxk.evaluate.diversity import normalise
 from maxk.grade import Graded, grade
-from maxk.records import Problem, Status, Verdict
+from maxk.records import Problem, Status, Verdict, total_tokens
 from maxk.sample.base import Sampler, Sampling
 from maxk.sample.run import requests_of
 from maxk.verify import Verifier
@@ -29,7 +29,7 @@ class Solution:
     program: str
     verdict: Verdict
     samples: int  # drawn; fewer than n if one passed everything
-    tokens: int
+    tokens: int | None  # None where the back end did not say how many
     seconds: float
     agreeing: int  # samples with this program, up to names and layout
     judged_by: Literal["tests", "examples"]  # examples: there were no others
@@ -64,14 +64,15 @@ def solve(
     if not tests:
         raise ValueError(f"{problem.id} has neither tests nor examples to tell programs apart by")
     asked = replace(problem, tests=tests)
-    begun, tokens, drawn = time.monotonic(), 0, 0
+    begun, drawn = time.monotonic(), 0
+    tokens: list[int | None] = []
     tried: list[tuple[str, Verdict]] = []  # programs
     with Verifier() if verifier is None else nullcontext(verifier) as judge:
         for wave in waves(n):
             requests = requests_of(problem, wave, prompt_variants)
             texts = []
             for completion in sampler.sample(requests, settings or Sampling()):
-                tokens += completion.tokens or 0
+                tokens.append(completion.tokens)
                 drawn += 1
                 texts.append(completion.text)
             tried += with_verdicts(grade([(asked, text) for text in texts], judge))
@@ -88,7 +89,7 @@ def solve(
         program=program,
         verdict=verdict,
         samples=drawn,
-        tokens=tokens,
+        tokens=total_tokens(tokens),
         seconds=time.monotonic() - begun,
         agreeing=agreeing,
         judged_by="tests" if judged_by == "tests" else "examples",

@@ -3,7 +3,7 @@
 Frozen dataclasses; their methods only compute from their fields.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
@@ -199,3 +199,13 @@ class Completion:
     logprob: float | None = None
     entropy: float | None = None
     ids: tuple[int, ...] | None = field(default=None, repr=False)
+
+
+def total_tokens(counts: Iterable[int | None]) -> int | None:
+    """The sum; None where one of them is unknown.
+
+    >>> total_tokens([3, 4]), total_tokens([3, None])
+    (7, None)
+    """
+    known = list(counts)
+    return None if None in known else sum(count or 0 for count in known)

@@ -112,6 +112,12 @@ def test_verdicts_of_other_programs_or_limits_are_not_taken_for_these(verifier, 
         grade_file(file, verifier)
     with pytest.raises(ValueError, match="is no file of verdicts"):
         grade_file(file, verifier, out=jsonl(tmp_path / "b.jsonl", [{"a": 1}]))
+    notes = tmp_path / "notes.txt"
+    for text in ("a line\nno end of the line", "[1]", "{}"):
+        notes.write_text(text)
+        with pytest.raises(ValueError, match="is no file of verdicts"):
+            grade_file(file, verifier, out=notes)
+        assert notes.read_text() == text
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import re
+import shutil
 import signal
 import weakref
 from pathlib import Path
@@ -262,6 +263,38 @@ def test_a_finished_run_is_not_made_again_and_another_one_does_not_go_into_its_f
     assert (unbroken / "metrics.jsonl").read_bytes() == before
     with pytest.raises(RunError, match=r"method.k: 2 there, 3 asked"):
         train(config(world, unbroken, "--method.k", "3"), print)
+
+
+@pytest.mark.parametrize(
+    ("more", "match"),
+    [
+        (("--trl.use_vllm", "true"), r"trl\.use_vllm needs vLLM, which is not installed; pip"),
+        (("--model.sampler", "vllm"), r'model\.sampler = "vllm" needs vLLM'),
+        (("--model.sampler", "maxk", "--model.engine.dtyp", "float32"), "dtyp"),
+        (("--model.name", "BROKEN"), "weights|header|safetensors|Header"),
+    ],
+)
+def test_nothing_is_written_before_model_data_and_settings_are_good(world, tmp_path, more, match):
+    broken = tmp_path / "broken"
+    shutil.copytree(world / "tiny", broken)
+    (broken / "model.safetensors").write_bytes(b"weights cut short")
+    out = tmp_path / "runs" / "one"
+    more = tuple(str(broken) if each == "BROKEN" else each for each in more)
+    with pytest.raises(Exception, match=match):
+        train(config(world, out, *more), print)
+    assert not out.exists()
+
+
+def test_a_restart_that_fails_leaves_the_run_that_is_there(world, unbroken, tmp_path):
+    out = tmp_path / "again"
+    shutil.copytree(unbroken, out)
+    with pytest.raises(ConfigError, match="needs vLLM"):
+        train(config(world, out, "--trl.use_vllm", "true"), print, restart=True)
+    unknown = config(world, out, "--model.sampler", "maxk", "--model.engine.dtyp", "float32")
+    with pytest.raises(TypeError, match="dtyp"):
+        train(unknown, print, restart=True)
+    assert (out / "model").exists()
+    assert (out / "metrics.jsonl").read_bytes() == (unbroken / "metrics.jsonl").read_bytes()
 
 
 def test_sigterm_saves_and_the_same_command_goes_on(world, unbroken, tmp_path, monkeypatch):

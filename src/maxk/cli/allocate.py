@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from maxk.cli.arguments import POSITIONAL, Short, UsageError
+from maxk.cli.arguments import POSITIONAL, Short, UsageError, check_places
 from maxk.cli.console import console, show
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class Allocate:
         from maxk.evaluate import tables as forms
         from maxk.evaluate.samples import check_ks
 
+        check_places(out=self.out)
         chosen = runs_of(self.runs)
         order = allocate(list(rewards_of(chosen).values()), self.k, self.metric)
         names = [list(chosen)[i] for i in order]
@@ -109,15 +110,20 @@ class Allocate:
     def against_each(
         self, by_name: "Rewards", order: Sequence[int], ks: Sequence[int]
     ) -> list[str]:
-        """Paired differences to every configuration alone, with equally many samples."""
+        """Paired differences to every configuration alone, with equally many samples.
+
+        The intervals hold for all lines together (Bonferroni), so there is no test beside them that
+        could say something else.
+        """
         import numpy as np
 
-        from maxk.evaluate import adjust, allocated, differences, scores
+        from maxk.evaluate import Interval, allocated, scores
         from maxk.evaluate.allocate import scaled_to
+        from maxk.evaluate.bootstrap import mean_interval
 
         rows = list(by_name.values())
         parts: dict[tuple[int, int], np.ndarray] = {}
-        labels, mixed, alone = [], [], []
+        labels, gaps = [], []
         for name, own in by_name.items():
             n = fewest(own)
             for k in [k for k in ks if k <= n]:
@@ -125,15 +131,18 @@ class Allocate:
                     some = scaled_to(rows, order[:k], n)
                     parts[n, k] = allocated(some, order[:k], [k], self.metric)
                 labels.append(f"{CHOSEN} - {name}  {self.metric}@{k}")
-                mixed.append(parts[n, k])
-                alone.append(scores(own, [k], self.metric))
-        gaps = differences(np.hstack(mixed), np.hstack(alone))
-        adjusted = adjust([gap.p for gap in gaps])
+                gaps.append(parts[n, k] - scores(own, [k], self.metric))
+        gap_PK = np.round(np.hstack(gaps), 12)  # what is equal but for rounding is equal
+        together = Interval(confidence=1 - 0.05 / len(labels))
+        low_K, high_K = mean_interval(gap_PK, together)
         return [
-            "differences to as many samples of one configuration, 95 % interval, p (holm):",
+            "differences to as many samples of one configuration; the intervals are over problems "
+            f"and hold for all {len(labels)} lines together in 95 %:",
             *(
-                f"  {label}  {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})  p = {p:.3g}"
-                for label, gap, p in zip(labels, gaps, adjusted, strict=True)
+                f"  {label}  {value:+.3f} ({low:+.3f} to {high:+.3f})"
+                for label, value, low, high in zip(
+                    labels, gap_PK.mean(0), low_K, high_K, strict=True
+                )
             ),
         ]
 

@@ -25,6 +25,15 @@ class UsageError(ValueError):
     """Arguments that cannot be. The command ends with exit code 2."""
 
 
+def check_places(**files: Path | None) -> None:
+    """UsageError where the folder of a file to write is missing: before any work, not after it."""
+    for name, file in files.items():
+        if file is not None and not file.absolute().parent.is_dir():
+            raise UsageError(f"--{name}: the folder {file.parent} is missing; make it first")
+        if file is not None and file.is_dir():
+            raise UsageError(f"--{name} {file} is a folder; give a file")
+
+
 def check_numbers(**given: int | None) -> None:
     """UsageError for a number below 1."""
     for name, value in given.items():

@@ -54,7 +54,7 @@ class Evaluate:
             console.print(by_difficulty(found.passed_by_group, found.max_by_group))
         facts: dict[str, Any] = {
             "completions": run.samples,
-            "tokens": run.tokens,
+            **({} if run.tokens is None else {"tokens": run.tokens}),
             "coverage": found.coverage,
             "statuses": {k: n / run.samples for k, n in run.statuses.most_common()},
         }

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from maxk.cli.arguments import POSITIONAL
+from maxk.cli.arguments import POSITIONAL, check_places
 from maxk.cli.console import console, terminated_as_interrupted
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Report:
     def run(self) -> int:
         from maxk.report import Findings, gather
 
+        check_places(out=self.out, card=self.card if self.figures is None else None)
         if self.watch:
             self.serve()
             return 0

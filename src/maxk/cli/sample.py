@@ -203,7 +203,7 @@ def make_with(options: dict[str, Any], model: str, backend: Backend, url: str | 
 
 def line(state: "Progress") -> str:
     """The speed, and the mean reward so far."""
-    text = f"{state.rate:,.0f} tokens/s"
+    text = state.rate
     if state.graded:
         text += f", {state.graded} graded, mean reward {state.reward / state.graded:.3f}"
     return text

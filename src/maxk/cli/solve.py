@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from maxk.cli.arguments import FLAT, Short, UsageError, check_numbers
+from maxk.cli.arguments import FLAT, Short, UsageError, check_numbers, check_places
 from maxk.cli.console import console
 from maxk.cli.sample import choose_backend, make_with
 from maxk.records import Problem, Verdict
@@ -57,8 +57,7 @@ class Solve:
         check_numbers(n=self.n)
         backend = choose_backend(self.backend, self.base_url)
         options = named_values(self.engine, "--engine")
-        if self.out is not None and not self.out.parent.is_dir():
-            raise UsageError(f"--out: the folder {self.out.parent} is missing; make it first")
+        check_places(out=self.out)
         asked = (self.model, backend, self.prompt_variants)
         unsafe = self.verifier.allow_unsafe
         [problem] = usable([self.found()], *asked, allow_unsafe=unsafe)
@@ -83,7 +82,8 @@ class Solve:
     def show(self, solution: "Solution") -> None:
         what = "all" if solution.solved else f"{solution.verdict.fraction:.0%} of"
         by = "tests" if solution.judged_by == "tests" else "examples (there are no other tests)"
-        cost = f"{solution.samples} samples, {solution.tokens} tokens, {solution.seconds:.1f} s"
+        tokens = "" if solution.tokens is None else f"{solution.tokens} tokens, "
+        cost = f"{solution.samples} samples, {tokens}{solution.seconds:.1f} s"
         console.print(f"passes {what} the {by}; {cost}; {solution.agreeing} samples agree")
 
     def found(self) -> Problem:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from rich.table import Table
 
-from maxk.cli.arguments import FLAT, POSITIONAL, UsageError
+from maxk.cli.arguments import FLAT, POSITIONAL, UsageError, check_places
 from maxk.cli.console import console, progress_of_grading, say_left_out
 from maxk.cli.data import Which
 from maxk.cli.problems import with_tests
@@ -54,6 +54,7 @@ class Verify:
             )
         if not self.file.exists():
             raise FileNotFoundError(f"{self.file} is missing; give a file or the folder of a run")
+        check_places(out=self.out)
         problems, bad = self.problems(), list[str]()
         total = count_rows(self.file)
         on_bad = bad.append if self.skip else None

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from maxk.evaluate.diversity import distinct
+from maxk.records import total_tokens
 from maxk.store.run import Run, RunError, differences
 
 
@@ -23,7 +24,7 @@ class Stored:
     difficulties: list[str]  # of the problems, "unknown" where the data set does not say
     statuses: Counter[str]  # of completions
     entropies: np.ndarray  # mean token entropy of completions; empty where not known
-    tokens: int
+    tokens: int | None  # None where a completion's is not known
     judged: dict[str, Any]  # how; empty where the verdicts do not say
 
     @property
@@ -69,7 +70,7 @@ def read_run(folder: str | Path, verdicts: str = "verdicts", name: str | None = 
         difficulties=[each or "unknown" for each in problems["difficulty"]],
         statuses=Counter(table["status"].to_pylist()),
         entropies=entropies,
-        tokens=sum(x or 0 for x in extra["tokens"].to_pylist()),
+        tokens=total_tokens(extra["tokens"].to_pylist()),
         judged=json.loads((table.schema.metadata or {}).get(b"maxk", b"{}")),
     )
 

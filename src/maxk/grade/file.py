@@ -28,6 +28,7 @@ from maxk.verify import Verifier, VerifierSettings
 
 FORMAT = 1
 _BATCH = 1024  # rows in memory at a time
+_BEGINNING = b'{"maxk_verdicts"'  # of a file of verdicts
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,8 @@ def read_verdicts(out: Path, settings: dict[str, Any]) -> dict[int, tuple[str, V
     if not out.exists() or out.stat().st_size == 0:
         return {}
     data = out.read_bytes()
+    if data[: len(_BEGINNING)] != _BEGINNING[: len(data)]:  # nothing of it is touched
+        raise ValueError(f"{out} is no file of verdicts; choose another with --out")
     whole = data.rfind(b"\n") + 1
     if whole < len(data):
         os.truncate(out, whole)
@@ -166,8 +169,8 @@ def read_verdicts(out: Path, settings: dict[str, Any]) -> dict[int, tuple[str, V
     if not lines:
         return {}
     first = json.loads(lines[0])
-    if first.get("maxk_verdicts") != FORMAT:
-        raise ValueError(f"{out} is no file of verdicts; choose another with --out")
+    if first["maxk_verdicts"] != FORMAT:
+        raise ValueError(f"{out} has another format of verdicts; choose another with --out")
     for name, ours in settings.items():
         if first[name] != ours:
             raise ValueError(

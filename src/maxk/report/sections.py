@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
+from maxk.records import total_tokens
 from maxk.report.changes import Effect, Moved
 from maxk.report.draw import inline
 from maxk.report.figures import all_figures
@@ -249,13 +250,13 @@ def _costs(runs: Sequence[RunData]) -> Numbers:
     rows: dict[str, list[str]] = {}
     for run in runs:
         samples = [sample for each in run.samples.values() for sample in each]
-        n, tokens = max(len(samples), 1), sum(sample.tokens or 0 for sample in samples)
+        n, tokens = max(len(samples), 1), total_tokens(sample.tokens for sample in samples)
         known = any(sample.tokens is not None for sample in samples)
         tested = any(sample.outcomes for sample in samples)
         figures = {
             "completions": f"{len(samples):,}",
-            "tokens": f"{tokens:,}" if known else "",
-            "tokens of a completion": f"{tokens / n:.1f}" if known else "",
+            "tokens": "" if tokens is None or not known else f"{tokens:,}",
+            "tokens of a completion": "" if tokens is None or not known else f"{tokens / n:.1f}",
             "cut off at the limit": f"{sum(s.cut for s in samples) / n:.1%}" if known else "",
             "without a program": f"{sum(s.status == 'no program' for s in samples) / n:.1%}",
             "timed out in a test": f"{sum('T' in s.outcomes for s in samples) / n:.1%}" * tested,

@@ -9,7 +9,7 @@ from typing import Any
 from maxk.grade.run import ungraded
 from maxk.grade.worker import Grader
 from maxk.prompts import messages, with_variant
-from maxk.records import Completion, Problem
+from maxk.records import Completion, Problem, total_tokens
 from maxk.sample.base import Request, Sampler, Sampling
 from maxk.store.run import Run
 from maxk.store.tables import completions_table, pairs_of, write_problems
@@ -23,7 +23,7 @@ class Progress:
     total: int  # completions of the whole run
     earlier: int = 0  # already there at the start
     new: int = 0
-    tokens: int = 0  # of the new ones
+    tokens: int | None = 0  # of the new ones; None where the back end does not say
     graded: int = 0  # since the start
     reward: float = 0.0  # sum over the graded ones
     started: float = field(default_factory=time.monotonic)
@@ -33,9 +33,12 @@ class Progress:
         return self.earlier + self.new
 
     @property
-    def rate(self) -> float:
-        """Tokens a second."""
-        return self.tokens / max(time.monotonic() - self.started, 1e-9)
+    def rate(self) -> str:
+        """Tokens a second, or completions where the number of tokens is unknown."""
+        seconds = max(time.monotonic() - self.started, 1e-9)
+        if self.tokens is None:
+            return f"{self.new / seconds:.1f} completions/s"
+        return f"{self.tokens / seconds:,.0f} tokens/s"
 
     def count_graded(self, completions: int, reward: float) -> None:
         self.graded += completions
@@ -84,7 +87,7 @@ def sample(
             for completion in sampler.sample(requests, settings) if requests else ():
                 parts.add(completion)
                 state.new += 1
-                state.tokens += completion.tokens or 0
+                state.tokens = total_tokens((state.tokens, completion.tokens))
                 show()
         finally:  # also after Ctrl-C, so that no completion is lost
             parts.flush()

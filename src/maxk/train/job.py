@@ -6,10 +6,11 @@ ends the run after the optimiser step at hand with a checkpoint.
 
 import dataclasses
 import difflib
+import importlib.util
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -75,33 +76,29 @@ def train(
     args = trl_config(config)
     if config.model.sampler == "vllm" and args.world_size > 1:
         raise ConfigError('model.sampler = "vllm" is for one process; use trl.use_vllm')
+    if engine is None:
+        refuse_missing_vllm(config)
+    main = args.process_index == 0
+    run, there = lying_there(config, restart)
+    if there and (run.folder / MODEL).exists():
+        return Outcome(max((line["step"] for line in run.metrics()), default=0), True, True)
     set_seed(args.seed)
     with found(config.model.name) as model:
         tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")
     problems, account = problems_of(config.data, tokenizer)
-    arithmetic(args, len(problems))  # refuses what cannot be before a folder is made
-    main = args.process_index == 0
+    arithmetic(args, len(problems))
     if main:
-        if restart:
-            Run.delete(config.run.out, "train")
-        begin(config)
         say(f"{config.data.name}: {account}")
-    PartialState().wait_for_everyone()
-    run = Run.open(config.run.out)
-    if (run.folder / MODEL).exists():
-        return Outcome(max((line["step"] for line in run.metrics()), default=0), True, True)
     rows = [
         {"prompt": prompt_of(problem, tokenizer), "problem": problem.id} for problem in problems
     ]
     with (
-        run.locked() if main else nullcontext(),
+        without_empty_folders(run.folder),
         explained(args, config.trl),
         config.reward.verifier_settings().verifier() as verifier,
     ):
         if engine is None:  # before the model takes its memory
             engine = engine_of(config.model, model)
-        if main:
-            write_problems(run, problems)
         trainer = MaxKTrainer(
             model,
             UnitTestReward(verifier, {p.id: p for p in problems}, config.reward.kind),
@@ -119,22 +116,66 @@ def train(
             replace_generate(trained, tokenizer, sampler)
         if prepare is not None:
             prepare(trainer)
-        return carry_out(trainer, run, main, say)
+        PartialState().wait_for_everyone()
+        if main:  # all is known to be good: only now is anything written
+            begin(run, config, restart)
+        PartialState().wait_for_everyone()
+        with run.locked() if main else nullcontext():
+            if main:
+                write_problems(run, problems)
+            return carry_out(trainer, run, main, say)
 
 
-def begin(config: TrainConfig) -> None:
-    """Start the run, or find it. One that made no step may be asked for with other settings."""
+def refuse_missing_vllm(config: TrainConfig) -> None:
+    """An error before anything is loaded where vLLM is asked for and is not installed."""
+    asked = config.model.sampler == "vllm" and 'model.sampler = "vllm"'
+    asked = asked or (config.trl.get("use_vllm") and "trl.use_vllm")
+    if asked and importlib.util.find_spec("vllm") is None:
+        raise ConfigError(
+            f"{asked} needs vLLM, which is not installed; pip install 'maxk[vllm]', or use "
+            'model.sampler = "maxk"'
+        )
+
+
+def lying_there(config: TrainConfig, restart: bool) -> tuple[Run, bool]:
+    """The run to be made, and whether it was begun before and goes on. Nothing is written.
+
+    A run that made no step may be asked for with other settings. RunError for all else.
+    """
     folder, asked = config.run.out, config.model_dump(mode="json")
+    new = Run(folder, "train", asked)
+    if (folder / "config.toml").exists():
+        run = Run.open(folder, older=restart)
+        with run.locked():  # an error at once if another process works on it
+            pass
+        if run.kind == "train" and restart:
+            return new, False
+        made = (*folder.glob("checkpoints/checkpoint-*"), *folder.glob(MODEL), *run.metrics())
+        if run.kind == "train" and not made:
+            return new, True
+    found = Run.there(folder, "train", asked)
+    return (new, False) if found is None else (found, True)
+
+
+def begin(run: Run, config: TrainConfig, restart: bool) -> None:
+    """Write down what is asked for; delete the run that is there if that is asked for too."""
+    if restart:
+        Run.delete(run.folder, "train")
+    run.folder.mkdir(parents=True, exist_ok=True)
+    run.change(config.model_dump(mode="json"))
+
+
+@contextmanager
+def without_empty_folders(folder: Path) -> Iterator[None]:
+    """The folders that TRL makes for checkpoints before it knows the model are gone on an error."""
+    made = [each for each in (folder / "checkpoints", folder) if not each.exists()]
     try:
-        Run.start(folder, "train", asked)
-    except RunError:
-        if not (folder / "config.toml").exists() or (run := Run.open(folder)).kind != "train":
-            raise
-        with run.locked():
-            made = (*folder.glob("checkpoints/checkpoint-*"), *folder.glob(MODEL))
-            if made or run.metrics():
-                raise
-            run.change(asked)
+        yield
+    except BaseException:
+        for each in made:
+            with suppress(OSError):  # there is something in it
+                each.rmdir()
+        raise
 
 
 def engine_of(asked: ModelTable, model: str) -> VllmSampler | TransformersSampler | None:
