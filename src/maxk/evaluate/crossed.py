@@ -15,7 +15,8 @@ over R_a and R_b runs and P problems is estimated in closed form,
     G    variance over problems of the difference of the two methods' means
     M    mean square of what is left of Y without its row and column means: run x problem, samples
 
-The last terms take out what the first ones hold already (two-way clustering; Owen 2007, Cameron,
+S_a^2 / R_a + S_b^2 / R_b is not below what it would be if both methods had the pooled S^2, which
+matters where R_a and R_b differ. The last terms take out what the first ones hold already (two-way clustering; Owen 2007, Cameron,
 Gelbach and Miller 2011). The noise of the samples is in S^2, G and M alike, so it is in the
 interval. Degrees of freedom are Satterthwaite's; interval and p-value come from the same t.
 docs/explanation/intervals.md has the measured coverage, also beside the bootstrap.
@@ -93,7 +94,7 @@ def _estimate(gap_PK: np.ndarray, sides: tuple[np.ndarray, ...]) -> Estimate:
     problems = len(gap_PK)
     fewer = max(problems - 1, 1)
     value_K = gap_PK.mean(0)
-    runs = [_runs(y_RPK) for y_RPK in sides if len(y_RPK) > 1]
+    runs = _at_least_pooled([_runs(y_RPK) for y_RPK in sides if len(y_RPK) > 1])
     crossed = [Part(1, (gap_PK - value_K) / np.sqrt(fewer * problems), fewer)]
     crossed += [_rest(y_RPK) for y_RPK in sides if len(y_RPK) > 1]
     between_K, spread_K = _summed(runs)
@@ -117,6 +118,24 @@ def _runs(y_RPK: np.ndarray) -> Part:
     """Of the mean over runs, by the means of the runs."""
     runs, mean_RK = len(y_RPK), y_RPK.mean(1)
     return Part(1, (mean_RK - mean_RK.mean(0)) / np.sqrt((runs - 1) * runs), runs - 1)
+
+
+def _at_least_pooled(parts: list[Part]) -> list[Part]:
+    """With a variance of runs as large as if all methods had the same, if that is larger.
+
+    Only where the numbers of runs differ do the two differ. Few runs that happen to lie close to
+    each other would otherwise hide behind the many of the other side.
+    """
+    if len(parts) < 2:
+        return parts
+    squares = [(part.degrees, (part.factor**2).sum(0)) for part in parts]
+    own_K = sum(term_K for _, term_K in squares)
+    # A term is S^2 / R with R - 1 degrees of freedom.
+    free = sum(degrees for degrees, _ in squares)
+    pooled_K = sum(degrees * (degrees + 1) * term_K for degrees, term_K in squares) / free
+    pooled_K = pooled_K * sum(1 / (degrees + 1) for degrees, _ in squares)
+    grown_K = np.sqrt(np.divide(pooled_K, own_K, out=np.ones_like(pooled_K), where=own_K > 0))
+    return [part._replace(factor=part.factor * np.maximum(grown_K, 1.0)) for part in parts]
 
 
 def _rest(y_RPK: np.ndarray) -> Part:
