@@ -9,17 +9,18 @@ Problems are a sample from a population, and so are runs: an interval says what 
 on another benchmark of the same kind would give. The variance of the difference D of two means
 over R_a and R_b runs and P problems is estimated in closed form,
 
-    Var D = S_a^2 / R_a + S_b^2 / R_b  +  max(0, G / P - M_a / (R_a P) - M_b / (R_b P))
+    Var D = S_a^2 / R_a + S_b^2 / R_b  +  G / P - M_a / (R_a P) - M_b / (R_b P)
 
     S^2  variance between the means of the runs of a method
     G    variance over problems of the difference of the two methods' means
     M    mean square of what is left of Y without its row and column means: run x problem, samples
 
 S_a^2 / R_a + S_b^2 / R_b is not below what it would be if both methods had the pooled S^2, which
-matters where R_a and R_b differ. The last terms take out what the first ones hold already (two-way clustering; Owen 2007, Cameron,
-Gelbach and Miller 2011). The noise of the samples is in S^2, G and M alike, so it is in the
-interval. Degrees of freedom are Satterthwaite's; interval and p-value come from the same t.
-docs/explanation/intervals.md has the measured coverage, also beside the bootstrap.
+matters where R_a and R_b differ. The last terms take out what the first ones hold already
+(two-way clustering; Owen 2007, Cameron, Gelbach and Miller 2011) and may exceed them, so the sum is
+kept at half of the first two terms or more. The noise of the samples is in S^2, G and M alike, so
+it is in the interval. Degrees of freedom are Satterthwaite's; interval and p-value come from the
+same t. docs/explanation/intervals.md has the measured coverage.
 """
 
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 _DRAWS = 10_000  # of the largest of all k, for bands
+_LEAST = 0.5  # of the variance by runs is kept where that by problems comes out negative
 _TINY = 1e-12  # of the largest score: rounding
 
 
@@ -99,9 +101,9 @@ def _estimate(gap_PK: np.ndarray, sides: tuple[np.ndarray, ...]) -> Estimate:
     crossed += [_rest(y_RPK) for y_RPK in sides if len(y_RPK) > 1]
     between_K, spread_K = _summed(runs)
     over_K, more_K = _summed(crossed)
-    counted = over_K > 0
-    variance_K = between_K + np.where(counted, over_K, 0.0)
-    spread_K = spread_K + np.where(counted, more_K, 0.0)
+    counted = over_K > (_LEAST - 1) * between_K
+    variance_K = np.where(counted, between_K + over_K, _LEAST * between_K)
+    spread_K = np.where(counted, spread_K + more_K, _LEAST**2 * spread_K)
     with np.errstate(divide="ignore", invalid="ignore"):
         degrees_K = np.where(spread_K > 0, np.maximum(variance_K**2 / spread_K, 1.0), fewer)
     # Equal gaps on a handful of problems are no proof: as if one more had shown no difference.
