@@ -92,6 +92,13 @@ def mean_of(a_RPK: np.ndarray) -> Estimate:
     return _estimate(a_RPK.mean(0), (a_RPK,))
 
 
+def variances_of(y_RPK: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """S^2 and M of one method, at every k."""
+    runs, problems = y_RPK.shape[:2]
+    between_K = (_runs(y_RPK).factor ** 2).sum(0) * runs
+    return between_K, (_rest(y_RPK).factor ** 2).sum(0) * runs * problems
+
+
 def _estimate(gap_PK: np.ndarray, sides: tuple[np.ndarray, ...]) -> Estimate:
     problems = len(gap_PK)
     fewer = max(problems - 1, 1)

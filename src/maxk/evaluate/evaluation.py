@@ -89,6 +89,7 @@ class Comparison:
     table: Table
     pairs: tuple[Pair, ...]
     correction: Correction
+    sides: Mapping[str, Replicates]
 
 
 def compare(
@@ -166,6 +167,7 @@ def compare(
             for (first, second, gap), p in zip(found, adjusted, strict=True)
         ),
         correction=correction,
+        sides=sides,
     )
 
 
@@ -179,6 +181,20 @@ def _divided(
     """Scores of an ensemble that takes as many samples in all as one run has."""
     parts = [[row[: -(-len(row) // len(rows))] for row in each] for each in rows]
     return divided(parts, ks, metric, threshold)
+
+
+def joined(
+    found: Mapping[str, Comparison],
+    caption: str = "",
+    correction: Correction = "holm",
+    minimum_runs: int = MINIMUM_RUNS,
+) -> Table:
+    """One table of comparisons of the same methods at one k each; found[header] is a column."""
+    columns = {
+        header: {name: side.at(0) for name, side in each.sides.items()}
+        for header, each in found.items()
+    }
+    return replace(table_of(columns, correction, minimum_runs=minimum_runs), caption=caption)
 
 
 def table_of(
