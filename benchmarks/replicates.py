@@ -35,7 +35,8 @@ METHODS = {
 NINE = ("leetcode-grpo", "leetcode-grpo-final")  # one run of the first, eight of the second
 SAMPLES = 256
 OWN = 0.5  # standard deviation of a run's effect on a single problem, in logits
-SIDES, SPREADS, PROBLEMS, KS = (3, 5, 8), (0.0, 0.01, 0.025, 0.05), (100, 164, 500), (1, 8, 32, 128)
+SIDES, SPREADS, PROBLEMS = (3, 5, 8), (0.0, 0.01, 0.025, 0.05), (40, 100, 500)
+KS = (1, 8, 32, 128)
 SMALL = (20, 40, 100, 164, 500)
 PAIRS = (("GRPO", "GRPO"), ("GRPO", "off-policy"), ("base", "GRPO"))
 CHUNK = 400_000  # scores in memory at a time
@@ -140,7 +141,7 @@ def coverage(
     draws: int,
     sides: Sequence[int] = SIDES,
     problems: Sequence[int] = PROBLEMS,
-    ks: Sequence[int] = KS,
+    ks: Sequence[int] = (1, 32, 128),
     spreads: Sequence[float] = SPREADS,
     pairs: Sequence[tuple[str, str]] = PAIRS,
 ) -> list[tuple[int, int, int, float, str, float]]:
@@ -164,33 +165,31 @@ def coverage(
     return found
 
 
-def coverage_tables(draws: int) -> str:
-    found = coverage(draws)
+def coverage_table(draws: int, sides: Sequence[int] = SIDES) -> Iterator[str]:
+    """A line for each deviation between runs, then what all cells say together."""
     head = ["runs a side", "problems", "deviation between runs", "the same method", "two methods"]
-    head += ["lowest", "highest"]
-    lines = []
-    for runs in SIDES:
+    yield from pipes([*head, "lowest", "highest"], [])
+    shares, wrong = [], []
+    for runs in sides:
         for count in PROBLEMS:
             for between in SPREADS:
-                cell = [row for row in found if row[:2] + row[3:4] == (runs, count, between)]
+                cell = coverage(draws, (runs,), (count,), spreads=(between,))
                 same = [row[5] for row in cell if row[4] == "GRPO - GRPO"]
                 two = [row[5] for row in cell if row[4] != "GRPO - GRPO"]
-                lines.append(
-                    [runs, count, f"{100 * between:.1f} pp", *map(percent, (same, two))]
-                    + [f"{100 * each([row[5] for row in cell]):.1f}" for each in (min, max)]
-                )
-    shares = np.array([row[5] for row in found])
-    wrong = [1 - row[5] for row in found if row[4] == "GRPO - GRPO"]
-    inside = np.mean((shares >= 0.93) & (shares <= 0.97))
-    return (
-        f"{pipes(head, lines)}\n\n{len(found)} cells of {draws} comparisons: coverage "
-        f"{100 * shares.mean():.1f} % on average, {100 * inside:.0f} % of cells in 93 to 97 %; the "
-        f"same method is called different in {percent(wrong)} % on average, at most in "
-        f"{100 * max(wrong):.1f} %."
+                shares += same + two
+                wrong += [1 - share for share in same]
+                ends = [f"{100 * each(same + two):.1f}" for each in (min, max)]
+                shown = f"{100 * between:.1f} pp"
+                yield line([runs, count, shown, percent(same), percent(two), *ends])
+    inside = np.mean((np.array(shares) >= 0.93) & (np.array(shares) <= 0.97))
+    yield (
+        f"\n{len(shares)} cells of {draws} comparisons: coverage {percent(shares)} % on average, "
+        f"{percent([inside])} % of cells in 93 to 97 %; the same method is called different in "
+        f"{percent(wrong)} % on average, at most in {percent([max(wrong)])} %."
     )
 
 
-def small(draws: int) -> str:
+def small(draws: int) -> Iterator[str]:
     """One run a side, the same method: how often is 0 left out? And the coverage of two methods."""
     rng = np.random.default_rng(1)
     ways: dict[str, Callable] = {
@@ -199,7 +198,7 @@ def small(draws: int) -> str:
     }
     head = ["problems", "k", *(f"{name}: 0 left out" for name in ways), "Wilcoxon p < 0.05"]
     head += [f"{name}: coverage" for name in ways]
-    lines = []
+    yield from pipes(head, [])
     for count in SMALL:
         for k in KS:
             wrong: dict[str, list[np.ndarray]] = {name: [] for name in (*ways, "Wilcoxon")}
@@ -214,8 +213,7 @@ def small(draws: int) -> str:
                         p = [wilcoxon(x, y) for x, y in zip(a[0].T, b[0].T, strict=True)]
                         wrong["Wilcoxon"].append(np.array(p) < 0.05)
             cells = [np.concatenate(each) for out in (wrong, held) for each in out.values()]
-            lines.append([count, k, *(percent(each) for each in cells)])
-    return pipes(head, lines)
+            yield line([count, k, *(percent(each) for each in cells)])
 
 
 def _t(gap_PD: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -224,10 +222,10 @@ def _t(gap_PD: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return got.value - half, got.value + half
 
 
-def means(draws: int) -> str:
+def means(draws: int) -> Iterator[str]:
     """The interval of one run's curve: t beside BCa, on problems of one set."""
     rng = np.random.default_rng(2)
-    lines = []
+    yield from pipes(["model", "problems", "k", "t: coverage", "BCa: coverage"], [])
     for method in ("base", "GRPO"):
         for count in SMALL:
             for k in (1, 32, 128):
@@ -238,15 +236,15 @@ def means(draws: int) -> str:
                     half = got.half(0.95)
                     t.append(covers(got.value - half, got.value + half, true))
                     bca.append(covers(*mean_interval(a[0], Interval(resamples=1000)), true))
-                lines.append([method, count, k, *(percent(np.concatenate(x)) for x in (t, bca))])
-    return pipes(["model", "problems", "k", "t: coverage", "BCa: coverage"], lines)
+                yield line([method, count, k, *(percent(np.concatenate(x)) for x in (t, bca))])
 
 
-def band(draws: int) -> str:
+def band(draws: int) -> Iterator[str]:
     """How often the band holds the truth at every k together, and each interval by itself."""
     rng = np.random.default_rng(3)
     ks = [1, 2, 4, 8, 16, 32, 64, 128]
-    lines = []
+    head = ["runs a side", "problems", "deviation between runs", "band", "intervals one by one"]
+    yield from pipes(head, [])
     for runs in (1, 3, 5, 8):
         for count in (20, 40, 100, 500):
             for between in (0.0, 0.025) if runs > 1 else (0.0,):
@@ -261,9 +259,7 @@ def band(draws: int) -> str:
                         every.append((off <= got.half_of_band(0.95)).all())
                         alone.append((off <= got.half(0.95)).all())
                 shown = f"{100 * between:.1f} pp"
-                lines.append([runs, count, shown, percent(every), percent(alone)])
-    head = ["runs a side", "problems", "deviation between runs", "band", "intervals one by one"]
-    return pipes(head, lines)
+                yield line([runs, count, shown, percent(every), percent(alone)])
 
 
 def nine() -> np.ndarray:
@@ -297,7 +293,7 @@ def placebo(scores_RPK: np.ndarray, fewest: int) -> tuple[int, np.ndarray, np.nd
     return len(alone), np.mean(alone, 0), np.mean(every), np.mean(welch, 0)
 
 
-def placebo_table() -> str:
+def placebo_table(_: int) -> Iterator[str]:
     scores_RPK = nine()
     lines = []
     for fewest in (2, 3, 4):
@@ -310,24 +306,28 @@ def placebo_table() -> str:
         for pair in pairs
     ]
     lines.append(["one run a side", len(pairs), *map(percent, np.mean(single, 0)), ""])
-    return pipes(["splits", "number", *(f"max@{k}" for k in KS), "band, any k"], lines)
+    yield from pipes(["splits", "number", *(f"max@{k}" for k in KS), "band, any k"], lines)
 
 
 def percent(shares: Sequence[float] | np.ndarray) -> str:
     return f"{100 * np.mean(shares):.1f}"
 
 
-def pipes(head: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
-    rows = [head, ["--"] * len(head), *lines]
-    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
+def line(cells: Sequence[object]) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
 
 
-STUDIES = {
-    "coverage": ("Runs a side: coverage of the 95 % interval, %", coverage_tables),
+def pipes(head: Sequence[str], lines: Sequence[Sequence[object]]) -> Iterator[str]:
+    """The lines of a Markdown table."""
+    yield from map(line, [head, ["--"] * len(head), *lines])
+
+
+STUDIES: dict[str, tuple[str, Callable[..., Iterator[str]]]] = {
+    "coverage": ("Runs a side: coverage of the 95 % interval, %", coverage_table),
     "small": ("One run a side, %", small),
     "band": ("Eight values of k together, base - GRPO, %", band),
     "means": ("One run alone, %", means),
-    "placebo": ("All splits of the nine GRPO runs on LeetCode, called different, %", None),
+    "placebo": ("All splits of the nine GRPO runs on LeetCode, called different, %", placebo_table),
 }
 
 
@@ -335,11 +335,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--draws", type=int, default=1000, help="comparisons for each cell")
     parser.add_argument("--only", choices=STUDIES, help="one study alone")
+    parser.add_argument("--runs", type=int, nargs="*", default=SIDES, help="a side, of coverage")
     given = parser.parse_args()
     for name, (title, study) in STUDIES.items():
         if given.only in (None, name):
-            text = placebo_table() if study is None else study(given.draws)
-            print(f"## {title}\n\n{text}\n", flush=True)
+            print(f"## {title}\n", flush=True)
+            more = (given.runs,) if name == "coverage" else ()
+            for text in study(given.draws, *more):
+                print(text, flush=True)
+            print()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ _ON_CARD = ("max-at-k", "pass-at-k")
 class Report:
     """Write one HTML page: did training help Best-of-N, and where?
 
-    The first sampling run is of the base model; training runs may be among the runs. With
+    The first sampling run is of the base model; training runs may be among the runs. Sampling runs
+    that share a NAME are runs of one method, and FOLDER may hold * and ?. With
     --figures, --card or --terminal the page is written only if --out asks for it.
     """
 
@@ -95,11 +96,11 @@ class Report:
 
     def serve(self) -> None:
         from maxk.report import Findings, gather
-        from maxk.report.gather import named
+        from maxk.report.gather import places
         from maxk.report.watch import Watched, serve
         from maxk.store.run import Run
 
-        folders = [named(given)[1] for given in self.runs]
+        folders = [folder for _, folder, _ in places(self.runs)]
         for folder in folders:
             Run.open(folder)  # an error now: serving would wait for a wrong name
 

@@ -12,7 +12,7 @@ from maxk.evaluate.ensemble import ensemble
 from maxk.evaluate.evaluation import Comparison, Evaluation, Pair, compare, evaluate
 from maxk.evaluate.forecast import Forecast, ForecastPoint, forecast
 from maxk.evaluate.paired import Difference, adjust, differences, wilcoxon
-from maxk.evaluate.replicates import Replicates, RunDifference, compare_runs, replicates
+from maxk.evaluate.replicates import Replicates, RunDifference, compare_runs, mean_curve, replicates
 from maxk.evaluate.samples import scores
 from maxk.evaluate.tables import Cell, Table, ranked
 
@@ -43,6 +43,7 @@ __all__ = [
     "ensemble",
     "evaluate",
     "forecast",
+    "mean_curve",
     "normalise",
     "ranked",
     "replicates",

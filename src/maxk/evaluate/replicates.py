@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtrit
 
 from maxk.evaluate.crossed import Estimate, difference_of
-from maxk.evaluate.samples import Metric, Rewards, blocks, scores
+from maxk.evaluate.curves import Curve, Point
+from maxk.evaluate.samples import Metric, Rewards, blocks, check_ks, fewest, scores
 from maxk.evaluate.variance import sampling_variance
 
 
@@ -82,6 +84,31 @@ def _noise(run: Rewards, ks: Sequence[int], metric: Metric, threshold: float) ->
         counted_PN = block.rewards >= threshold if metric == "pass" else block.rewards
         total_K += sampling_variance(counted_PN, ks).sum(0)
     return total_K / len(run) ** 2
+
+
+def mean_curve(
+    runs: Sequence[Rewards],
+    metric: Metric = "max",
+    ks: Sequence[int] | None = None,
+    threshold: float = 1.0,
+    confidence: float = 0.95,
+) -> Curve:
+    """The mean over the runs of one method, at k = 1, 2, 4 ... n by default.
+
+    Its interval is over runs, by t on their means: what other runs would give on these problems.
+    """
+    if len(runs) < 2:
+        raise ValueError(f"runs holds {len(runs)} run; a band over runs needs two or more")
+    n = min(fewest(blocks(run)) for run in runs)
+    ks = check_ks(ks, n)
+    found = replicates(runs, ks, metric, threshold)
+    count, deviation_K = found.runs, found.means.std(0, ddof=1)
+    half_K = stdtrit(count - 1, (1 + confidence) / 2) * deviation_K / np.sqrt(count)
+    noise_K = np.sqrt(np.maximum(0 if found.noise is None else found.noise, 0).sum(0)) / count
+    mean_K = found.means.mean(0)
+    columns = (mean_K, mean_K - half_K, mean_K + half_K, noise_K)
+    points = (Point(k, *map(float, row)) for k, *row in zip(ks, *columns, strict=True))
+    return Curve(metric, tuple(points), found.scores.shape[1], n)
 
 
 @dataclass(frozen=True)
