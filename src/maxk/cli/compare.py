@@ -188,10 +188,13 @@ def beside(pair: "Pair") -> list[str]:
         (pair.first, gap.sd_first, gap.noise_first),
         (pair.second, gap.sd_second, gap.noise_second),
     )
-    for name, deviation, noise in sides:
-        if deviation is not None:
-            of_samples = "" if noise is None else f" (samples alone {noise:.3f})"
-            parts.append(f"standard deviation between runs of {name} {deviation:.3f}{of_samples}")
+    deviations = [
+        f"{name} {deviation:.3f}" + ("" if noise is None else f" (samples alone {noise:.3f})")
+        for name, deviation, noise in sides
+        if deviation is not None
+    ]
+    if deviations:
+        parts.append(f"standard deviation between runs: {', '.join(deviations)}")
     return [f"    {'; '.join(parts)}"] if parts else []
 
 

@@ -160,7 +160,7 @@ def moves(found: Findings, other: str, look: dict[str, Style]) -> Figure:
     return Figure(
         f"moves-{_file_name(other)}",
         f"Where problems moved, {other}",
-        f"Share of samples (up to {n}) that pass, on log scales. Below the diagonal a problem became "
+        f"Share of up to {n} samples that pass, on log scales. Below the diagonal a problem became "
         "harder than for the base; at 0 it is never solved. A larger mark is several problems.",
         draw,
         Numbers(("problems", "number", "beyond chance"), rows),

@@ -318,8 +318,8 @@ def made(gathered: Gathered) -> list[str]:
     if gathered.sampled:
         text.append(
             "Intervals of one run are bootstraps over problems (BCa, 10,000 resamples). "
-            "Differences are paired by problem; interval and p come from one t, uncorrected, over runs and "
-            "problems where both methods have two runs, else over problems. A flagged pass is a "
-            "reason to read the program, not a verdict. The page loads no other files."
+            "Differences are paired by problem; interval and p come from one t, uncorrected, over "
+            "runs and problems where both methods have two runs, else over problems. A flagged "
+            "pass is a reason to read the program, not a verdict. The page loads no other files."
         )
     return text

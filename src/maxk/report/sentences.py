@@ -11,7 +11,7 @@ def comparison(found: Effect) -> str:
     one, large = found.changes[0], found.changes[-1]
     first = f"Against {found.base}, {found.other} {_verb(one)} on {found.problems} problems."
     if len(found.changes) == 1:
-        return f"{first} {_unit(found)}"
+        return f"{first[:-1]}; {_unit(found)}."
     name = f"max@{large.k}"
     if large.direction > 0:
         second = f"With the best of {large.k} samples it gains {_amount(large, name)}"
@@ -22,7 +22,7 @@ def comparison(found: Effect) -> str:
             f"With the best of {large.k} samples no clear difference is left: {name} goes from "
             f"{large.base:.3f} to {large.other:.3f} ({_signed(large)})"
         )
-    return f"{first} {second}{_crossing_clause(found)}. {_unit(found)}"
+    return f"{first} {second}{_crossing_clause(found)}; {_unit(found)}."
 
 
 def _unit(found: Effect) -> str:
@@ -30,13 +30,13 @@ def _unit(found: Effect) -> str:
     base, other = found.runs
     if found.by_run:
         return (
-            f"The intervals cover other runs, problems and samples ({base} runs of {found.base}, "
-            f"{other} of {found.other})."
+            f"intervals cover other runs ({base} of {found.base}, {other} of {found.other}), "
+            "problems and samples"
         )
     if base == other == 1:
-        return "One run each: this says nothing about another run of the same method."
+        return "one run each says nothing about another run of the same method"
     single = found.base if base == 1 else found.other
-    return f"One run of {single}: this says nothing about another run of it."
+    return f"one run of {single} says nothing about another run of it"
 
 
 def _verb(change: Change) -> str:
