@@ -112,7 +112,7 @@ class Allocate:
         """Paired differences to every configuration alone, with equally many samples."""
         import numpy as np
 
-        from maxk.evaluate import adjust, allocated, differences, scores
+        from maxk.evaluate import Replicates, adjust, allocated, compare_runs, scores
         from maxk.evaluate.allocate import scaled_to
 
         rows = list(by_name.values())
@@ -127,12 +127,14 @@ class Allocate:
                 labels.append(f"{CHOSEN} - {name}  {self.metric}@{k}")
                 mixed.append(parts[n, k])
                 alone.append(scores(own, [k], self.metric))
-        gaps = differences(np.hstack(mixed), np.hstack(alone))
+        sides = (Replicates(np.hstack(each)[None]) for each in (mixed, alone))
+        gaps = compare_runs(*sides, range(len(labels)))
         adjusted = adjust([gap.p for gap in gaps])
         return [
-            "differences to as many samples of one configuration, 95 % interval, p (holm):",
+            "differences to as many samples of one configuration, 95 % interval, p, p (holm):",
             *(
-                f"  {label}  {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})  p = {p:.3g}"
+                f"  {label}  {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})  p = {gap.p:.3g}"
+                f"  Holm {p:.3g}"
                 for label, gap, p in zip(labels, gaps, adjusted, strict=True)
             ),
         ]
