@@ -78,14 +78,19 @@ def test_welch_is_that_of_scipy():
 @pytest.mark.parametrize("between", [0.0, 0.01, 0.05])
 @pytest.mark.parametrize("interaction", [0.0, 0.2])
 def test_intervals_by_run_hold_the_truth_as_often_as_they_say(runs, between, interaction):
-    """4,000 comparisons of 60 problems: 95 % has a standard error of 0.34 %, so 93 to 97.5 is more
-    than 5 of them. Fixed seed. The study on real difficulties is benchmarks/replicates.py."""
+    """4,000 comparisons of 60 problems: 95 % has a standard error of 0.34 %. Three runs a side err
+    on the wide side: Satterthwaite's degrees of freedom do, and the sum is kept above half of its
+    terms by runs. Fixed seed. The study on real difficulties is benchmarks/replicates.py."""
     rng = np.random.default_rng(runs)
     a, b = (drawn(rng, runs, 60, 4000, between, 0.1) for _ in range(2))
     a += interaction * rng.standard_normal((1, 60, 4000))
     got = difference_of(a, b)
     half = got.half(0.95)
-    assert 0.93 <= covers(got.value - half, got.value + half, 0.0).mean() <= 0.975
+    assert (
+        0.93
+        <= covers(got.value - half, got.value + half, 0.0).mean()
+        <= (0.98 if runs == 3 else 0.97)
+    )
 
 
 def test_a_band_holds_at_every_k_together_and_single_intervals_do_not():

@@ -56,6 +56,10 @@ def test_several_runs_of_a_name_are_one_method_and_the_headline_counts_them(tmp_
     (text,) = found.headline
     assert text.startswith("Against a, b raises max@1 by ")
     assert text.endswith("intervals cover other runs (2 of a, 3 of b), problems and samples.")
+    (one,) = Findings(gather(given[1:])).headline
+    assert one.endswith("one run of a says nothing about another run of it.")
+    (base,) = Findings(gather(given[1:]), untrained=True).headline
+    assert base.endswith("intervals cover other runs (3 of b), problems and samples.")
     assert set(found.over_runs) == {"a", "b"}
     means = [run.max.at(1).value for name, run in found.evaluations.items() if name[0] == "b"]
     assert len(means) == 3

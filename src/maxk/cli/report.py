@@ -26,6 +26,8 @@ class Report:
     """folders of `maxk sample` and `maxk train`, or NAME=FOLDER"""
     out: Path | None = None
     """the page; default: report.html"""
+    untrained: bool = False
+    """the first method is a base model: no seed made it, so one run is all there is"""
     samples: int | Literal["all"] | None = None
     """different programs shown of each problem and run; default: as many as fit"""
     megabytes: float = 5.0
@@ -47,7 +49,7 @@ class Report:
         if self.watch:
             self.serve()
             return 0
-        found = Findings(gather(self.runs))
+        found = Findings(gather(self.runs), self.untrained)
         if self.terminal:
             from maxk.report.text import show
 
@@ -105,7 +107,7 @@ class Report:
             Run.open(folder)  # an error now: serving would wait for a wrong name
 
         def build(version: int) -> str:
-            return self.page(Findings(gather(self.runs, live=True)), version)
+            return self.page(Findings(gather(self.runs, live=True), self.untrained), version)
 
         def say(text: str) -> None:
             console.print(text, markup=False, soft_wrap=True)

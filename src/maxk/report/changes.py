@@ -65,11 +65,7 @@ class Effect:
     changes: tuple[Change, ...]
     crossing: Crossing | None
     runs: tuple[int, int] = (1, 1)
-
-    @property
-    def by_run(self) -> bool:
-        """Whether the intervals cover other runs: two or more of both."""
-        return min(self.runs) > 1
+    by_run: bool = False  # whether the intervals cover other runs
 
 
 Move = Literal["lost", "gained", "solved", "never"]
@@ -86,14 +82,22 @@ class Moved:
     chance: float
 
 
-def effect(base: Sequence[Stored], other: Sequence[Stored], names: tuple[str, str]) -> Effect:
-    """The change from the base model to another method, at every k; each has its runs."""
+def effect(
+    base: Sequence[Stored],
+    other: Sequence[Stored],
+    names: tuple[str, str],
+    untrained: bool = False,
+) -> Effect:
+    """The change from the base model to another method, at every k; each has its runs.
+
+    untrained: no seed made the base model, so one run of it is all there is.
+    """
     given = equal_counts({(side, i): run.rewards for side, i, run in _numbered(base, other)})
     rows = [[list(each.values()) for key, each in given.items() if key[0] == s] for s in (0, 1)]
     n = min(len(row) for side in rows for run in side for row in run)
     ks = check_ks(None, n)
     dense = sorted({*ks, *(round(float(k)) for k in np.geomspace(1, n, _DENSE))})
-    before, after = (replicates(side, dense) for side in rows)
+    before, after = replicates(rows[0], dense, trained=not untrained), replicates(rows[1], dense)
     found = compare_runs(after, before, dense)
     changes = tuple(
         Change(gap.k, gap.second, gap.first, gap.value, gap.low, gap.high, gap.p)
@@ -107,6 +111,7 @@ def effect(base: Sequence[Stored], other: Sequence[Stored], names: tuple[str, st
         changes=changes,
         crossing=crossing(found),
         runs=(len(base), len(other)),
+        by_run=found[0].by_run,
     )
 
 

@@ -11,8 +11,9 @@ from maxk.report.sentences import comparison, sampling_run, training_run
 class Findings:
     """Numbers of all runs. What takes long is computed when first asked for."""
 
-    def __init__(self, gathered: Gathered) -> None:
+    def __init__(self, gathered: Gathered, untrained: bool = False) -> None:
         self.gathered = gathered
+        self.untrained = untrained  # whether the first method is a base model, made by no seed
 
     @cached_property
     def evaluations(self) -> dict[str, Evaluation]:
@@ -31,7 +32,9 @@ class Findings:
             for name, runs in self.gathered.methods.items()
         }
         base, *others = stored
-        return [effect(stored[base], stored[other], (base, other)) for other in others]
+        return [
+            effect(stored[base], stored[other], (base, other), self.untrained) for other in others
+        ]
 
     @cached_property
     def over_runs(self) -> dict[str, dict[str, Curve]]:

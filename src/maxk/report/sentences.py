@@ -29,10 +29,8 @@ def _unit(found: Effect) -> str:
     """What the intervals cover."""
     base, other = found.runs
     if found.by_run:
-        return (
-            f"intervals cover other runs ({base} of {found.base}, {other} of {found.other}), "
-            "problems and samples"
-        )
+        first = f"{base} of {found.base}, " if base > 1 else ""
+        return f"intervals cover other runs ({first}{other} of {found.other}), problems and samples"
     if base == other == 1:
         return "one run each says nothing about another run of the same method"
     single = found.base if base == 1 else found.other
