@@ -203,7 +203,7 @@ def _changes(effects: Sequence[Effect]) -> Numbers:
         for change in each.changes
     ]
     return Numbers(
-        ("k", "run", "base model", "this run", "difference, 95 % interval", "p"), tuple(rows)
+        ("k", "method", "base model", "this method", "difference, 95 % interval", "p"), tuple(rows)
     )
 
 
