@@ -31,9 +31,11 @@ class Findings:
             name: [run.stored for run in runs if run.stored is not None]
             for name, runs in self.gathered.methods.items()
         }
-        base, *others = stored
+        base = next(iter(stored), "")
         return [
-            effect(stored[base], stored[other], (base, other), self.untrained) for other in others
+            effect(stored[base], runs, (base, other), self.untrained)
+            for other, runs in stored.items()
+            if other != base
         ]
 
     @cached_property
