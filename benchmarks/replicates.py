@@ -15,6 +15,7 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -93,7 +94,8 @@ def shift(method: str, between: float, k: int) -> float:
     """The standard deviation of runs in logits that gives this one of their means."""
     if between == 0:
         return 0.0
-    return float(brentq(lambda tau: truth(method, tau, k)[1] - between, 0, 8))
+    found: Any = brentq(lambda tau: truth(method, tau, k)[1] - between, 0, 8)
+    return float(found)
 
 
 def simulated(
@@ -192,7 +194,7 @@ def coverage_table(draws: int, sides: Sequence[int] = SIDES) -> Iterator[str]:
 def small(draws: int) -> Iterator[str]:
     """One run a side, the same method: how often is 0 left out? And the coverage of two methods."""
     rng = np.random.default_rng(1)
-    ways: dict[str, Callable] = {
+    ways: dict[str, Callable[..., tuple[np.ndarray, np.ndarray]]] = {
         "t": lambda gap: _t(gap),
         "BCa": lambda gap: mean_interval(gap, Interval(resamples=1000)),
     }
@@ -274,7 +276,7 @@ def nine() -> np.ndarray:
     )
 
 
-def placebo(scores_RPK: np.ndarray, fewest: int) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
+def placebo(scores_RPK: np.ndarray, fewest: int) -> tuple[int, np.ndarray, float, np.ndarray]:
     """Splits into two groups of at least so many runs: number; shares called different, by k.
 
     The shares are of intervals one by one, of bands (at any k), and of Welch's t.
@@ -290,7 +292,7 @@ def placebo(scores_RPK: np.ndarray, fewest: int) -> tuple[int, np.ndarray, np.nd
             alone.append([row.p < 0.05 for row in rows])
             every.append(any(row.low_all > 0 or row.high_all < 0 for row in rows))
             welch.append([row.welch.p < 0.05 for row in rows if row.welch])
-    return len(alone), np.mean(alone, 0), np.mean(every), np.mean(welch, 0)
+    return len(alone), np.mean(alone, 0), float(np.mean(every)), np.mean(welch, 0)
 
 
 def placebo_table(_: int) -> Iterator[str]:
@@ -301,15 +303,13 @@ def placebo_table(_: int) -> Iterator[str]:
         lines.append([f"{fewest} or more a side", splits, *map(percent, alone_K), percent(every)])
         lines.append(["the same, Welch's t", splits, *map(percent, welch_K), ""])
     pairs = list(combinations(range(len(scores_RPK)), 2))
-    single = [
-        [row.p < 0.05 for row in compare_runs(*(Replicates(scores_RPK[[i]]) for i in pair), KS)]
-        for pair in pairs
-    ]
+    runs = [Replicates(scores_RPK[[i]]) for i in range(len(scores_RPK))]
+    single = [[row.p < 0.05 for row in compare_runs(runs[i], runs[j], KS)] for i, j in pairs]
     lines.append(["one run a side", len(pairs), *map(percent, np.mean(single, 0)), ""])
     yield from pipes(["splits", "number", *(f"max@{k}" for k in KS), "band, any k"], lines)
 
 
-def percent(shares: Sequence[float] | np.ndarray) -> str:
+def percent(shares: Any) -> str:
     return f"{100 * np.mean(shares):.1f}"
 
 

@@ -142,10 +142,12 @@ def test_stars_need_three_runs_of_both():
             for _ in range(count)
         ]
 
-    def starred(first: int, second: int, **options: int) -> bool:
+    def starred(first: int, second: int, minimum_runs: int = 3) -> bool:
         methods = {"base": runs(0.2, first), "ours": runs(0.8, second)}
         return any(
-            cell.star for row in compare(methods, [1], **options).table.cells for cell in row
+            cell.star
+            for row in compare(methods, [1], minimum_runs=minimum_runs).table.cells
+            for cell in row
         )
 
     assert starred(3, 3)

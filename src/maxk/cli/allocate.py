@@ -127,8 +127,8 @@ class Allocate:
                 labels.append(f"{CHOSEN} - {name}  {self.metric}@{k}")
                 mixed.append(parts[n, k])
                 alone.append(scores(own, [k], self.metric))
-        sides = (Replicates(np.hstack(each)[None]) for each in (mixed, alone))
-        gaps = compare_runs(*sides, range(len(labels)))
+        ours, theirs = (Replicates(np.hstack(each)[None]) for each in (mixed, alone))
+        gaps = compare_runs(ours, theirs, range(len(labels)))
         adjusted = adjust([gap.p for gap in gaps])
         return [
             "differences to as many samples of one configuration, 95 % interval, p, p (holm):",

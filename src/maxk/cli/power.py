@@ -80,6 +80,7 @@ class Power:
                 f"  {runs} runs a side: {self.delta:g} is found in {often:.0%}; the smallest "
                 f"difference found in {self.chance:.0%} is {least:.3f}",
                 markup=False,
+                soft_wrap=True,
             )
         return 0
 

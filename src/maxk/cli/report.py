@@ -98,7 +98,7 @@ class Report:
 
     def serve(self) -> None:
         from maxk.report import Findings, gather
-        from maxk.report.gather import places
+        from maxk.report.places import places
         from maxk.report.watch import Watched, serve
         from maxk.store.run import Run
 

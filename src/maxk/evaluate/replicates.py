@@ -5,6 +5,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
@@ -193,7 +194,7 @@ def compare_runs(
     half_K = estimate.half(confidence)
     band_K = estimate.half_of_band(confidence)
     p_K = estimate.p()
-    numbers = {
+    numbers: dict[str, Any] = {
         "first": a_RPK.mean((0, 1)),
         "second": b_RPK.mean((0, 1)),
         "value": estimate.value,
@@ -216,10 +217,14 @@ def compare_runs(
             runs=(first.runs, second.runs),
             trained=(first.trained, second.trained),
             welch=None if beside is None else beside[i],
-            **{name: None if x_K is None else float(x_K[i]) for name, x_K in numbers.items()},
+            **_row(numbers, i),
         )
         for i, k in enumerate(ks)
     ]
+
+
+def _row(numbers: dict[str, Any], place: int) -> dict[str, Any]:
+    return {name: None if x_K is None else float(x_K[place]) for name, x_K in numbers.items()}
 
 
 def _welch(first: Replicates, second: Replicates, confidence: float) -> list[Welch] | None:
