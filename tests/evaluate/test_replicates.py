@@ -144,11 +144,8 @@ def test_stars_need_three_runs_of_both():
 
     def starred(first: int, second: int, minimum_runs: int = 3) -> bool:
         methods = {"base": runs(0.2, first), "ours": runs(0.8, second)}
-        return any(
-            cell.star
-            for row in compare(methods, [1], minimum_runs=minimum_runs).table.cells
-            for cell in row
-        )
+        table = compare(methods, [1], minimum_runs=minimum_runs).table
+        return any(cell.star for cells in table.cells for cell in cells)
 
     assert starred(3, 3)
     assert not starred(1, 1)
