@@ -26,7 +26,14 @@ PAGES = sorted(
     f"{FOLDER}/{path.name}" for path in (ROOT / FOLDER).glob("*.md") if path.stem != "index"
 )
 TUTORIALS = [f"docs/tutorials/{page}.md" for page in ("first-run", "reward", "problems", "curve")]
-RUN = ["choose-k", "evaluate-compare", "new-back-end", "new-data-set", "new-objective"]
+RUN = [
+    "choose-k",
+    "compare-methods",
+    "evaluate-compare",
+    "new-back-end",
+    "new-data-set",
+    "new-objective",
+]
 RUN += ["stale-samples"]  # pages that need nothing; two more are run by tests of their own
 ELSEWHERE = {f"{FOLDER}/other-trainers.md"}  # tests/test_integrations.py
 
