@@ -23,7 +23,7 @@ def by_data(
     seen: set[tuple[str, Path]] = set()
     for name, folder in folders(given):
         run = read_run(folder, name=name)
-        if (run.name, folder.resolve()) in seen:
+        if name is not None and (run.name, folder.resolve()) in seen:
             raise UsageError(f"{folder} is given twice for {run.name!r}; name each run once")
         seen.add((run.name, folder.resolve()))
         methods = sets.setdefault(run.config["data"]["name"], {})
