@@ -10,7 +10,7 @@ AXE := .axe/axe.min.js
 QUICK := -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20
 
 CHECKS := check-lint check-format check-types check-layers
-.PHONY: help no-space setup browser check $(CHECKS) docs docs-live test suite test-experiments mutants test-old-trl test-verl slow taste demo demo-full bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-report figures pocket clean
+.PHONY: help no-space setup browser check $(CHECKS) docs docs-live test suite test-experiments mutants test-old-trl test-verl slow taste demo demo-full bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-compare bench-report figures pocket clean
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -137,6 +137,9 @@ bench-sampling: setup ## tokens/s of the transformers back end beside model.gene
 
 bench-evaluation: setup ## evaluate and compare 500 problems x 256 completions
 	$(RUN) benchmarks/evaluation.py
+
+bench-compare: setup ## coverage of the intervals of compare with known truth, and the placebo on real runs (minutes)
+	$(RUN) -m benchmarks.replicates
 
 bench-report: setup ## time, memory and size of the report of 500 problems x 256 completions
 	$(RUN) benchmarks/report.py

@@ -26,8 +26,8 @@ PAGES = sorted(
     f"{FOLDER}/{path.name}" for path in (ROOT / FOLDER).glob("*.md") if path.stem != "index"
 )
 TUTORIALS = [f"docs/tutorials/{page}.md" for page in ("first-run", "reward", "problems", "curve")]
-RUN = ["choose-k", "evaluate-compare", "new-back-end", "new-data-set", "new-objective"]
-RUN += ["stale-samples"]  # pages that need nothing; two more are run by tests of their own
+RUN = ["choose-k", "compare-methods", "evaluate-compare", "new-back-end", "new-data-set"]
+RUN += ["new-objective", "stale-samples"]  # pages that need nothing; two more have their own tests
 ELSEWHERE = {f"{FOLDER}/other-trainers.md"}  # tests/test_integrations.py
 
 

@@ -145,10 +145,86 @@ def test_compare_marks_the_best_and_lists_paired_differences(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "| Method | max@1 | max@16 |" in done.stdout
     best = f"{max_at_k(two, 1).mean():.3f}"
-    assert rf"**{best}\***" in done.stdout  # better on every problem: bold, with a star
+    assert f"**{best}**" in done.stdout  # bold; one run gets no star
     assert "base - ours  max@1" in done.stdout
+    assert "one run each: says nothing about another run of the same method" in done.stdout
+    assert "not told apart" not in done.stdout
     for form, word in (("latex", r"\toprule"), ("csv", "base"), ("terminal", "Method")):
         assert word in maxk("compare", *folders, "--form", form).stdout
+
+
+def seeds(folder: Path, rates: float, count: int, seed: int, **changes: Any) -> list[Path]:
+    """Runs of one method that differ in their samples alone."""
+    rng = np.random.default_rng(seed)
+    return [
+        run_of(
+            folder.with_name(f"{folder.name}-s{i}"), (rng.random((40, 8)) < rates) * 1.0, **changes
+        )
+        for i in range(count)
+    ]
+
+
+def test_runs_that_share_a_name_are_a_method(tmp_path):
+    seeds(tmp_path / "base", 0.2, 3, 0)
+    seeds(tmp_path / "ours", 0.6, 3, 1)
+    given = [f"base={tmp_path}/base-s*", f"ours={tmp_path}/ours-s0", f"ours={tmp_path}/ours-s[12]"]
+    done = maxk("compare", *given, "--k", "1", "--form", "markdown")
+    assert done.returncode == 0, done.stderr
+    assert r"\***" in done.stdout
+    assert "95 % intervals over runs, problems and samples" in done.stdout
+    assert re.search(r"base - ours  max@1  -0\.\d+ .* Holm .* different", done.stdout)
+    assert "Welch's t on run means" in done.stdout
+    assert "standard deviation between runs: base 0.0" in done.stdout
+    stricter = maxk("compare", *given, "--k", "1", "--form", "markdown", "--minimum-runs", "4")
+    assert r"\***" not in stricter.stdout
+    assert "fewer than 4 runs of a method: no star" in stricter.stdout
+    one = maxk("compare", given[1], given[0], "--k", "1", "--untrained", "ours")
+    assert "says nothing" not in one.stdout
+    assert "over runs, problems and samples" in one.stdout
+    twice = maxk("compare", given[1], given[1], given[0])
+    assert twice.returncode == 2
+    assert "is given twice for 'ours'" in twice.stderr
+    assert "no folder is like" in maxk("compare", f"{tmp_path}/nothing-*").stderr
+
+
+def test_runs_are_grouped_by_the_configuration_of_their_training(tmp_path):
+    given = []
+    for name, k, rate in (("a", 4, 0.2), ("b", 8, 0.6)):
+        for i in range(2):
+            train = tmp_path / f"train-{name}{i}"
+            about = {"method": {"name": "grpo", "k": k}, "trl": {"seed": i}, "run": {"out": name}}
+            Run.start(train, "train", about)
+            (folder,) = seeds(
+                tmp_path / f"{name}{i}", rate, 1, 2 * k + i, model=str(train / "model")
+            )
+            given.append(folder)
+    done = maxk("compare", *given, "--group", "method.k", "--k", "1")
+    assert done.returncode == 0, done.stderr
+    assert "4 is a0-s0, a1-s0" in done.stdout
+    assert "4 - 8: differences, 95 % intervals over runs" in done.stdout
+    whole = maxk("compare", *given, "--group", "config", "--k", "1")
+    assert "a0-s0 is a0-s0, a1-s0\n" in whole.stdout
+    assert "b0-s0 is b0-s0, b1-s0\n" in whole.stdout
+    (base,) = seeds(tmp_path / "base", 0.1, 1, 0)
+    mixed = maxk("compare", base, *given, "--group", "method.name", "--k", "1")
+    assert "base-s0 is base-s0\n" in mixed.stdout
+    assert "they also differ in method.k: 4, 8" in mixed.stdout
+    unknown = maxk("compare", *given, "--group", "nothing")
+    assert unknown.returncode == 2
+    assert "--group nothing is no field" in unknown.stderr
+
+
+def test_power_from_numbers_and_from_stored_runs(tmp_path):
+    done = maxk("power", "--between-sd", "0.025", "--within", "0.2", "--delta", "0.02")
+    assert done.returncode == 0, done.stderr
+    assert "100 problems: 42 runs a side" in done.stdout
+    seeds(tmp_path / "base", 0.2, 3, 0)
+    stored = maxk("power", f"{tmp_path}/base-s*", "--k", "2", "--delta", "0.05")
+    assert stored.returncode == 0, stored.stderr
+    assert "max@2 of 3 runs, 8 samples of 40 problems" in stored.stdout
+    assert "40 problems, 32 samples" in stored.stdout
+    assert "--within is missing" in maxk("power", "--between-sd", "0.1").stderr
+    assert "two or more" in maxk("power", tmp_path / "base-s0").stderr
 
 
 def test_of_runs_with_other_numbers_of_samples_as_many_are_compared(tmp_path):

@@ -9,6 +9,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+import scipy.stats
 
 from maxk.report import Findings, gather
 from maxk.report.sections import about_run
@@ -44,10 +45,13 @@ def test_the_terminal_has_headline_table_and_sparkline(runs, tmp_path):
     said = maxk(*runs, trained(tmp_path / "t"), "--terminal")
     assert "raises max@1 by 0.500" in " ".join(said.split())
     row = next(line for line in said.splitlines() if line.strip().startswith("2 "))
-    # max@2 of 1 in 4 is a half; of 3 in 4 it is 1. All problems are alike, so intervals are points.
+    # max@2 of 1 in 4 is a half; of 3 in 4 it is 1. All problems are alike, so the intervals of the
+    # runs are points; that of the difference is as if one more problem had shown none, of variance
+    # 0.5^2 / 9 among nine, over 8.
     assert "0.500 (0.500 to 0.500)" in row
     assert "1.000 (1.000 to 1.000)" in row
-    assert "+0.500 (+0.500 to +0.500)" in row
+    half = scipy.stats.t.ppf(0.975, 7) * (0.5**2 / 9 / 8) ** 0.5
+    assert f"+0.500 (+{0.5 - half:.3f} to +{0.5 + half:.3f})" in row
     assert re.search(r"^base  ▃▅█  max@k from 0.250 to 1.000$", said, re.MULTILINE)
     assert re.search(r"^t  reward +▁▁▅▅██  0.344 to 0.781$", said, re.MULTILINE)
 

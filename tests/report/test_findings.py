@@ -7,9 +7,9 @@ from math import comb
 import numpy as np
 import pytest
 
-from maxk.evaluate import scores
+from maxk.evaluate import compare_runs, replicates, scores
 from maxk.report import Findings, gather
-from maxk.report.changes import crossing
+from maxk.report.changes import Crossing, crossing
 from maxk.report.progress import training_parts
 from tests.report.runs import sampled, trained
 
@@ -38,19 +38,49 @@ def test_the_headline_says_gain_loss_and_crossing(found):
     assert text.startswith("Against a, b raises max@1 by 0.375 (95 % interval ")
     assert "from 0.125 to 0.500, on 12 problems. " in text
     assert "With the best of 8 samples it loses 0.500 (" in text
-    assert "max@8 going from 1.000 to 0.500; the curves cross at k = 4 (" in text
-    assert text.endswith("beyond it a is the one to sample from.")
+    assert "max@8 going from 1.000 to 0.500; the curves cross at k = 4, and from k = " in text
+    assert " on a is the one to sample from (95 % band of all k together)" in text
+    assert text.endswith("; one run each says nothing about another run of the same method.")
     assert text.count(". ") == 1
 
 
+def test_several_runs_of_a_name_are_one_method_and_the_headline_counts_them(tmp_path):
+    rng = np.random.default_rng(0)
+
+    def rows(chance: float) -> dict[str, list[int]]:
+        return {f"p{i}": [4 * bool(x) for x in rng.random(8) < chance] for i in range(12)}
+
+    given = [f"a={sampled(tmp_path / f'a{i}', rows(0.2))}" for i in range(2)]
+    given += [f"b={sampled(tmp_path / f'b{i}', rows(0.8))}" for i in range(3)]
+    found = Findings(gather(given))
+    (text,) = found.headline
+    assert text.startswith("Against a, b raises max@1 by ")
+    assert text.endswith("intervals cover other runs (2 of a, 3 of b), problems and samples.")
+    (one,) = Findings(gather(given[1:])).headline
+    assert one.endswith("one run of a says nothing about another run of it.")
+    (base,) = Findings(gather(given[1:]), untrained=True).headline
+    assert base.endswith("intervals cover other runs (3 of b), problems and samples.")
+    assert set(found.over_runs) == {"a", "b"}
+    means = [run.max.at(1).value for name, run in found.evaluations.items() if name[0] == "b"]
+    assert len(means) == 3
+    assert found.over_runs["b"]["max"].at(1).value == pytest.approx(np.mean(means))
+    assert len(found.moves("b")) == 12
+
+
+def crossing_of(before: list[np.ndarray], after: list[np.ndarray]) -> Crossing | None:
+    ks = list(range(1, len(before[0]) + 1))
+    return crossing(compare_runs(replicates([after], ks), replicates([before], ks), ks))
+
+
 def test_the_crossing_is_where_the_curves_are_equal():
-    before = [np.array([1.0] + [0.0] * 15)] * 10  # max@k = k / 16
-    after = [np.array([1.0] * 16)] * 4 + [np.zeros(16)] * 6  # max@k = 0.4
-    found = crossing(before, after)
+    before = [np.array([1.0] + [0.0] * 15)] * 40  # max@k = k / 16
+    after = [np.array([1.0] * 16)] * 16 + [np.zeros(16)] * 24  # max@k = 0.4
+    found = crossing_of(before, after)
     assert found is not None
     assert found.k == pytest.approx(0.4 * 16, rel=0.01)
-    assert found.low <= found.k <= found.high
-    assert 0.9 < found.share <= 1
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.k < found.high
 
 
 # Two of 16 pass for 9 of 10 problems: max@k = 0.9 (31 k - k^2) / 240.
@@ -62,11 +92,11 @@ MIXED = {f"p{i}": [4] * 16 if i < 4 else [4] + [0] * 15 for i in range(10)}
 
 def test_curves_may_cross_twice():
     before, after = ([np.array(row) / 4 for row in rows.values()] for rows in (TWO, MIXED))
-    found = crossing(before, after)
+    found = crossing_of(before, after)
     assert found is not None
     assert found.k == pytest.approx(12.393, rel=0.01)
     assert found.back
-    once = crossing(before, [np.ones(16)] * 4 + [np.zeros(16)] * 6)
+    once = crossing_of(before, [np.ones(16)] * 4 + [np.zeros(16)] * 6)
     assert once is not None
     assert not once.back
 
@@ -74,12 +104,12 @@ def test_curves_may_cross_twice():
 def test_a_second_crossing_is_said(tmp_path):
     runs = [sampled(tmp_path / "a", TWO), sampled(tmp_path / "b", MIXED)]
     (text,) = Findings(gather(runs)).headline
-    assert "the curves cross and cross back, the last time at k = 12 (" in text
+    assert "the curves cross and cross back, the last time at k = 12" in text
 
 
 def test_curves_that_only_touch_do_not_cross():
     same = [np.array([0.0, 1.0, 0.5, 0.0])] * 5
-    assert crossing(same, same) is None
+    assert crossing_of(same, same) is None
 
 
 def test_no_clear_difference_is_not_called_one(tmp_path):

@@ -117,13 +117,14 @@ class Allocate:
         """
         import numpy as np
 
-        from maxk.evaluate import Interval, allocated, scores
+        from maxk.evaluate import Replicates, allocated, compare_runs, scores
         from maxk.evaluate.allocate import scaled_to
-        from maxk.evaluate.bootstrap import mean_interval
 
         rows = list(by_name.values())
         parts: dict[tuple[int, int], np.ndarray] = {}
-        labels, gaps = [], []
+        labels: list[str] = []
+        mixed: list[np.ndarray] = []
+        alone: list[np.ndarray] = []
         for name, own in by_name.items():
             n = fewest(own)
             for k in [k for k in ks if k <= n]:
@@ -131,18 +132,17 @@ class Allocate:
                     some = scaled_to(rows, order[:k], n)
                     parts[n, k] = allocated(some, order[:k], [k], self.metric)
                 labels.append(f"{CHOSEN} - {name}  {self.metric}@{k}")
-                gaps.append(parts[n, k] - scores(own, [k], self.metric))
-        gap_PK = np.round(np.hstack(gaps), 12)  # what is equal but for rounding is equal
-        together = Interval(confidence=1 - 0.05 / len(labels))
-        low_K, high_K = mean_interval(gap_PK, together)
+                mixed.append(parts[n, k])
+                alone.append(scores(own, [k], self.metric))
+        ours, theirs = (Replicates(np.hstack(each)[None]) for each in (mixed, alone))
+        together = 1 - 0.05 / len(labels)
+        gaps = compare_runs(ours, theirs, range(len(labels)), together)
         return [
             "differences to as many samples of one configuration; the intervals are over problems "
             f"and hold for all {len(labels)} lines together in 95 %:",
             *(
-                f"  {label}  {value:+.3f} ({low:+.3f} to {high:+.3f})"
-                for label, value, low, high in zip(
-                    labels, gap_PK.mean(0), low_K, high_K, strict=True
-                )
+                f"  {label}  {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})"
+                for label, gap in zip(labels, gaps, strict=True)
             ),
         ]
 

@@ -17,7 +17,8 @@ _ON_CARD = ("max-at-k", "pass-at-k")
 class Report:
     """Write one HTML page: did training help Best-of-N, and where?
 
-    The first sampling run is of the base model; training runs may be among the runs. With
+    The first sampling run is of the base model; training runs may be among the runs. Sampling runs
+    that share a NAME are runs of one method, and FOLDER may hold * and ?. With
     --figures, --card or --terminal the page is written only if --out asks for it.
     """
 
@@ -25,6 +26,8 @@ class Report:
     """folders of `maxk sample` and `maxk train`, or NAME=FOLDER"""
     out: Path | None = None
     """the page; default: report.html"""
+    untrained: bool = False
+    """the first method is a base model: no seed made it, so one run is all there is"""
     samples: int | Literal["all"] | None = None
     """different programs shown of each problem and run; default: as many as fit"""
     megabytes: float = 5.0
@@ -47,7 +50,7 @@ class Report:
         if self.watch:
             self.serve()
             return 0
-        found = Findings(gather(self.runs))
+        found = Findings(gather(self.runs), self.untrained)
         if self.terminal:
             from maxk.report.text import show
 
@@ -96,16 +99,16 @@ class Report:
 
     def serve(self) -> None:
         from maxk.report import Findings, gather
-        from maxk.report.gather import named
+        from maxk.report.places import places
         from maxk.report.watch import Watched, serve
         from maxk.store.run import Run
 
-        folders = [named(given)[1] for given in self.runs]
+        folders = [folder for _, folder, _ in places(self.runs)]
         for folder in folders:
             Run.open(folder)  # an error now: serving would wait for a wrong name
 
         def build(version: int) -> str:
-            return self.page(Findings(gather(self.runs, live=True)), version)
+            return self.page(Findings(gather(self.runs, live=True), self.untrained), version)
 
         def say(text: str) -> None:
             console.print(text, markup=False, soft_wrap=True)

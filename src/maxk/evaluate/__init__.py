@@ -12,6 +12,7 @@ from maxk.evaluate.ensemble import ensemble
 from maxk.evaluate.evaluation import Comparison, Evaluation, Pair, compare, evaluate
 from maxk.evaluate.forecast import Forecast, ForecastPoint, forecast
 from maxk.evaluate.paired import Difference, adjust, differences, wilcoxon
+from maxk.evaluate.replicates import Replicates, RunDifference, compare_runs, mean_curve, replicates
 from maxk.evaluate.samples import scores
 from maxk.evaluate.tables import Cell, Table, ranked
 
@@ -26,11 +27,14 @@ __all__ = [
     "Interval",
     "Pair",
     "Point",
+    "Replicates",
+    "RunDifference",
     "Table",
     "adjust",
     "allocate",
     "allocated",
     "compare",
+    "compare_runs",
     "cross_validated",
     "curve",
     "curves_by_group",
@@ -39,8 +43,10 @@ __all__ = [
     "ensemble",
     "evaluate",
     "forecast",
+    "mean_curve",
     "normalise",
     "ranked",
+    "replicates",
     "scores",
     "unique_share",
     "wilcoxon",

@@ -1,7 +1,8 @@
 """Changes against the base model: every k, where the curves cross, each problem.
 
-Every difference is the other run minus the base model on the same problems, with the interval of
-`maxk.evaluate.compare`.
+Every difference is the other method minus the base model on the same problems, with the interval of
+`maxk.evaluate.compare`. What is said of a k that was found by looking comes from its band, which
+holds for all k together.
 """
 
 from collections.abc import Sequence
@@ -11,19 +12,19 @@ from typing import Literal
 
 import numpy as np
 
-from maxk.evaluate import compare, scores
-from maxk.evaluate.bootstrap import resampled_means
+from maxk.evaluate import RunDifference, compare_runs, replicates
+from maxk.evaluate.evaluation import equal_counts
 from maxk.evaluate.read import Stored
+from maxk.evaluate.samples import check_ks
 from maxk.report.gather import RunData
 
 _ROUNDING = 1e-12  # differences below it are none
-_RESAMPLES = 2_000  # for where curves cross, which needs one curve per resample
 _DENSE = 64  # values of k between 1 and n at which two curves are compared
 
 
 @dataclass(frozen=True)
 class Change:
-    """max@k or pass@k of another run minus the base model at one k, with its 95 % interval."""
+    """max@k or pass@k of another method minus the base model at one k, with its 95 % interval."""
 
     k: int
     base: float
@@ -41,28 +42,30 @@ class Change:
 
 @dataclass(frozen=True)
 class Crossing:
-    """The k at which one curve overtakes the other for good, and an interval over problems.
+    """The k at which one curve overtakes the other for good.
 
-    share: of the resampled benchmarks, how many have a crossing at all. back: whether the one that
-    is ahead in the end was also ahead at first.
+    low, high: the last k at which the other one is ahead, and the first from which this one stays
+    ahead, both by the 95 % band over all k; None where the band shows no such k. back: whether the
+    one that is ahead in the end was also ahead at first.
     """
 
     k: float
-    low: float
-    high: float
-    share: float
+    low: int | None
+    high: int | None
     back: bool
 
 
 @dataclass(frozen=True)
 class Effect:
-    """One run against the base model: every k, and where the curves cross."""
+    """One method against the base model: every k, and where the curves cross."""
 
     base: str
     other: str
     problems: int
     changes: tuple[Change, ...]
     crossing: Crossing | None
+    runs: tuple[int, int] = (1, 1)
+    by_run: bool = False  # whether the intervals cover other runs
 
 
 Move = Literal["lost", "gained", "solved", "never"]
@@ -79,79 +82,72 @@ class Moved:
     chance: float
 
 
-def effect(base: Stored, other: Stored) -> Effect:
-    """The change from the base model to another run, at every k."""
-    rewards = {base.name: base.rewards, other.name: other.rewards}
-    found = compare(rewards, metric="max", correction="none")
-    means = {
-        name: [cell.value for cell in cells]
-        for name, cells in zip(found.table.rows, found.table.cells, strict=True)
-    }
+def effect(
+    base: Sequence[Stored],
+    other: Sequence[Stored],
+    names: tuple[str, str],
+    untrained: bool = False,
+) -> Effect:
+    """The change from the base model to another method, at every k; each has its runs.
+
+    untrained: no seed made the base model, so one run of it is all there is.
+    """
+    given = equal_counts({(side, i): run.rewards for side, i, run in _numbered(base, other)})
+    rows = [[list(each.values()) for key, each in given.items() if key[0] == s] for s in (0, 1)]
+    n = min(len(row) for side in rows for run in side for row in run)
+    ks = check_ks(None, n)
+    dense = sorted({*ks, *(round(float(k)) for k in np.geomspace(1, n, _DENSE))})
+    before, after = replicates(rows[0], dense, trained=not untrained), replicates(rows[1], dense)
+    found = compare_runs(after, before, dense)
     changes = tuple(
-        Change(
-            k=pair.k,
-            base=means[base.name][i],
-            other=means[other.name][i],
-            value=-pair.difference.value,  # a pair is first minus second
-            low=-pair.difference.high,
-            high=-pair.difference.low,
-            p=pair.difference.p,
-        )
-        for i, pair in enumerate(found.pairs)
+        Change(gap.k, gap.second, gap.first, gap.value, gap.low, gap.high, gap.p)
+        for gap in found
+        if gap.k in ks
     )
     return Effect(
-        base=base.name,
-        other=other.name,
-        problems=len(base.rewards),
+        base=names[0],
+        other=names[1],
+        problems=len(base[0].rewards),
         changes=changes,
-        crossing=crossing(base.rows, [other.rewards[problem] for problem in base.rewards]),
+        crossing=crossing(found),
+        runs=(len(base), len(other)),
+        by_run=found[0].by_run,
     )
 
 
-def crossing(base: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> Crossing | None:
-    """Where the sign of other minus base changes for the last time, if it ever does.
+def _numbered(*sides: Sequence[Stored]) -> list[tuple[int, int, Stored]]:
+    return [(side, i, run) for side, runs in enumerate(sides) for i, run in enumerate(runs)]
+
+
+def crossing(gaps: Sequence[RunDifference]) -> Crossing | None:
+    """Where the sign of a difference changes for the last time, if it ever does.
 
     Between two values of k the curves are straight on a log scale. A base model that always passes
     and another run that passes half of the time have no crossing:
 
-    >>> crossing([np.ones(4)] * 5, [np.array([0.0, 1.0, 0.0, 1.0])] * 5) is None
+    >>> one, half = Replicates(np.ones((1, 5, 2))), Replicates(np.full((1, 5, 2), [0.5, 0.8]))
+    >>> crossing(compare_runs(half, one, [1, 2])) is None
     True
     """
-    n = min(len(row) for row in [*base, *other])
-    ks = sorted({round(float(k)) for k in np.geomspace(1, n, _DENSE)})
-    gap_PK = scores(other, ks) - scores(base, ks)
-    gap_K = gap_PK.mean(0)
-    found = _crossings(gap_K[None], np.array(ks))[0]
-    if np.isnan(found):
+    ks, values = np.array([gap.k for gap in gaps]), np.array([gap.value for gap in gaps])
+    signs = np.where(np.abs(values) < _ROUNDING, 0, np.sign(values)).astype(int)
+    ends = np.flatnonzero(signs)
+    if not len(ends) or not (signs == -signs[ends[-1]]).any():
         return None
-    drawn = _crossings(resampled_means(gap_PK, _RESAMPLES, seed=0), np.array(ks))
-    crossed = drawn[~np.isnan(drawn)]
-    low, high = np.percentile(crossed, [2.5, 97.5]) if len(crossed) else (found, found)
-    signs = _signs(gap_K)
-    back = signs[signs != 0][0] == signs[signs != 0][-1]
-    return Crossing(float(found), float(low), float(high), len(crossed) / len(drawn), bool(back))
-
-
-def _signs(gap: np.ndarray) -> np.ndarray:
-    """Of differences; rounding errors count as none."""
-    return np.where(np.abs(gap) < _ROUNDING, 0, np.sign(gap))
-
-
-def _crossings(gap_RK: np.ndarray, ks: np.ndarray) -> np.ndarray:
-    """Per row, the k of the last change of sign; NaN where there is none."""
-    out = np.full(len(gap_RK), np.nan)
-    signs_RK = _signs(gap_RK)
-    for r, (gap_K, signs_K) in enumerate(zip(gap_RK, signs_RK, strict=True)):
-        ends = np.flatnonzero(signs_K)
-        if not len(ends):
-            continue
-        earlier = np.flatnonzero(signs_K == -signs_K[ends[-1]])
-        if len(earlier):
-            last = earlier[-1]
-            later = ends[ends > last][0]
-            share = gap_K[last] / (gap_K[last] - gap_K[later])
-            out[r] = np.exp(np.log(ks[last]) * (1 - share) + np.log(ks[later]) * share)
-    return out
+    ahead = signs[ends[-1]]
+    last = np.flatnonzero(signs == -ahead)[-1]
+    later = ends[ends > last][0]
+    share = values[last] / (values[last] - values[later])
+    at = np.exp(np.log(ks[last]) * (1 - share) + np.log(ks[later]) * share)
+    clear = np.array([(gap.low_all > 0) * 1 - (gap.high_all < 0) * 1 for gap in gaps])
+    before, open_ = np.flatnonzero(clear == -ahead), np.flatnonzero(clear != ahead)
+    stays = open_[-1] + 1 if len(open_) else 0
+    return Crossing(
+        k=float(at),
+        low=int(ks[before[-1]]) if len(before) else None,
+        high=int(ks[stays]) if stays < len(ks) else None,
+        back=bool(signs[ends[0]] == ahead),
+    )
 
 
 def moved(problem: str, base: RunData, other: RunData) -> Moved:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,7 +36,12 @@ _MOVES = {  # colour, marker, in the legend, in the table
 
 def all_figures(found: Findings) -> dict[str, list[Figure]]:
     """Every figure that has data, by the section of the report that shows it."""
-    look = styles([run.name for run in found.gathered.runs])
+    methods = dict.fromkeys(run.method or run.name for run in found.gathered.runs)
+    by_method = styles(list(methods))
+    look = by_method | {
+        run.name: replace(by_method[run.method or run.name], label=run.name.replace("$", r"\$"))
+        for run in found.gathered.runs
+    }
     sections: dict[str, list[Figure]] = {}
     if found.gathered.sampled:
         sections["curves"] = [curves(found, look, "pass"), curves(found, look, "max")]
@@ -58,16 +64,29 @@ def all_figures(found: Findings) -> dict[str, list[Figure]]:
 
 
 def curves(found: Findings, look: dict[str, Style], metric: str) -> Figure:
-    """Figure 1 of the paper: the metric over k with the interval over problems."""
-    lines = {
+    """Figure 1 of the paper: the metric over k, a line for each method.
+
+    The band is over runs where a method has several, with a thin line for each, else over problems.
+    """
+    single = {
         name: (run.passed if metric == "pass" else run.max)
         for name, run in found.evaluations.items()
     }
+    lines, behind = {}, {}
+    for name, runs in found.gathered.methods.items():
+        if len(runs) == 1:
+            lines[name] = single[runs[0].name]
+        else:
+            lines[name] = found.over_runs[name][metric]
+            behind[name] = [single[run.name] for run in runs]
 
     def draw(axes: "Axes") -> None:
         for name, line in lines.items():
             style = look[name]
             ks = [point.k for point in line.points]
+            for run in behind.get(name, ()):
+                values = [point.value for point in run.points]
+                axes.plot(ks, values[: len(ks)], color=style.colour, alpha=0.45, linewidth=0.6)
             low = [point.low for point in line.points]
             high = [point.high for point in line.points]
             axes.fill_between(ks, low, high, color=style.colour, alpha=0.16, linewidth=0)
@@ -87,17 +106,31 @@ def curves(found: Findings, look: dict[str, Style], metric: str) -> Figure:
     return Figure(
         f"{metric}-at-k",
         f"{metric}@k",
-        "Mean over problems; the band is the 95 % interval over problems.",
+        _of_band(found),
         draw,
         Numbers(("k", *lines), tuple(rows)),
     )
 
 
+def _of_band(found: Findings) -> str:
+    several = [f"{name} ({len(runs)})" for name, runs in found.gathered.methods.items() if runs[1:]]
+    if not several:
+        return "Mean over problems; the band is the 95 % interval over problems."
+    text = (
+        f"Mean over problems and runs: {', '.join(several)}. Of these a thin line is a run, and "
+        "the band is the 95 % interval over runs, on the same problems"
+    )
+    if len(several) == len(found.gathered.methods):
+        return f"{text}."
+    return f"{text}; of the others the band is over problems."
+
+
 def moves(found: Findings, other: str, look: dict[str, Style]) -> Figure:
     """Share of passing samples of every problem, base model against another run, on log scales."""
-    base = found.gathered.sampled[0].name
+    base = next(iter(found.gathered.methods))
     moved = found.moves(other)
-    n = min(len(samples) for run in found.gathered.sampled for samples in run.samples.values())
+    both = [found.gathered.pooled(name) for name in (base, other)]
+    n = max(len(samples) for run in both for samples in run.samples.values())
     zero = 0.4 / n
 
     by_kind = {kind: [each for each in moved if each.move == kind] for kind in _MOVES}
@@ -127,7 +160,7 @@ def moves(found: Findings, other: str, look: dict[str, Style]) -> Figure:
     return Figure(
         f"moves-{_file_name(other)}",
         f"Where problems moved, {other}",
-        f"Share of {n} samples that pass, on log scales. Below the diagonal a problem became "
+        f"Share of up to {n} samples that pass, on log scales. Below the diagonal a problem became "
         "harder than for the base; at 0 it is never solved. A larger mark is several problems.",
         draw,
         Numbers(("problems", "number", "beyond chance"), rows),

@@ -2,7 +2,7 @@
 
 from functools import cached_property
 
-from maxk.evaluate import Evaluation, evaluate
+from maxk.evaluate import Curve, Evaluation, evaluate, mean_curve
 from maxk.report.changes import Effect, Moved, effect, moved
 from maxk.report.gather import Gathered
 from maxk.report.sentences import comparison, sampling_run, training_run
@@ -11,8 +11,9 @@ from maxk.report.sentences import comparison, sampling_run, training_run
 class Findings:
     """Numbers of all runs. What takes long is computed when first asked for."""
 
-    def __init__(self, gathered: Gathered) -> None:
+    def __init__(self, gathered: Gathered, untrained: bool = False) -> None:
         self.gathered = gathered
+        self.untrained = untrained  # whether the first method is a base model, made by no seed
 
     @cached_property
     def evaluations(self) -> dict[str, Evaluation]:
@@ -25,14 +26,37 @@ class Findings:
 
     @cached_property
     def effects(self) -> list[Effect]:
-        """Every later run against the first, the base model."""
-        stored = [run.stored for run in self.gathered.sampled if run.stored is not None]
-        return [effect(stored[0], other) for other in stored[1:]]
+        """Every later method against the first, the base model."""
+        stored = {
+            name: [run.stored for run in runs if run.stored is not None]
+            for name, runs in self.gathered.methods.items()
+        }
+        base = next(iter(stored), "")
+        return [
+            effect(stored[base], runs, (base, other), self.untrained)
+            for other, runs in stored.items()
+            if other != base
+        ]
+
+    @cached_property
+    def over_runs(self) -> dict[str, dict[str, Curve]]:
+        """Of methods with several runs, the mean over runs by metric; k = 1, 2, 4 ... n.
+
+        The interval is over these runs' like, on the same problems: a band over runs.
+        """
+        return {
+            name: {
+                metric: mean_curve([run.stored.rows for run in runs if run.stored], metric)
+                for metric in ("max", "pass")
+            }
+            for name, runs in self.gathered.methods.items()
+            if len(runs) > 1
+        }
 
     def moves(self, other: str) -> list[Moved]:
-        """How each problem moved from the base model to another run."""
-        first = self.gathered.sampled[0]
-        (compared,) = [run for run in self.gathered.sampled if run.name == other]
+        """How each problem moved from the base model to another method, all its runs together."""
+        first = self.gathered.pooled(next(iter(self.gathered.methods)))
+        compared = self.gathered.pooled(other)
         return [moved(problem, first, compared) for problem in first.samples]
 
     @cached_property

@@ -8,7 +8,7 @@ import contextlib
 import gc
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from maxk.evaluate.read import Stored, read_run, refuse_other_settings
 from maxk.records import Problem, Status, Test
+from maxk.report.places import places
 from maxk.store.codec import read_test, verdict_of_dict
 from maxk.store.run import Run, RunError
 
@@ -81,6 +82,7 @@ class RunData:
     stored: Stored | None = None
     metrics: list[dict[str, Any]] = field(default_factory=list)
     finished: bool = True
+    method: str = ""  # its name, which several runs may share; empty: the run's own
 
 
 @dataclass(frozen=True)
@@ -96,12 +98,33 @@ class Gathered:
         return [run for run in self.runs if run.stored is not None]
 
     @property
+    def methods(self) -> dict[str, list[RunData]]:
+        """The sampling runs by method, the base model first."""
+        found: dict[str, list[RunData]] = {}
+        for run in self.sampled:
+            found.setdefault(run.method or run.name, []).append(run)
+        return found
+
+    def pooled(self, method: str) -> RunData:
+        """All runs of a method as one, with the samples of all."""
+        runs = self.methods[method]
+        if len(runs) == 1:
+            return runs[0]
+        samples = {
+            problem: [sample for run in runs for sample in run.samples[problem]]
+            for problem in runs[0].samples
+        }
+        return replace(runs[0], name=method, samples=samples)
+
+    @property
     def trained(self) -> list[RunData]:
         return [run for run in self.runs if run.kind == "train"]
 
 
 def gather(given: Sequence[str | Path], live: bool = False) -> Gathered:
-    """Read runs, given as FOLDER or NAME=FOLDER; the first sampling run is the one before.
+    """Read runs, given as FOLDER or NAME=FOLDER; the first sampling run is of the base model.
+
+    Sampling runs that share a NAME are runs of one method.
 
     live: what is not whole yet is left out and noted, where it is an error otherwise.
     """
@@ -110,14 +133,18 @@ def gather(given: Sequence[str | Path], live: bool = False) -> Gathered:
     runs: list[RunData] = []
     tasks: dict[str, Task] = {}
     missing: list[str] = []
-    for each in given:
-        name, folder = named(each)
-        if any(run.name == name for run in runs):
+    for name, folder, is_named in places(given):
+        same = [run for run in runs if name in (run.name, run.method)]
+        if same and not (is_named and all(run.kind == "sample" and run.method for run in same)):
             raise ValueError(f"two runs are called {name!r}; name them: NAME=FOLDER")
         try:
             kind = Run.open(folder).kind
             with collector_paused():
                 run, found = (_sampled if kind == "sample" else _trained)(folder, name)
+            if kind == "sample" and is_named:
+                run = replace(run, method=name)
+            if same:
+                run = replace(run, name=f"{name} {len(same) + 1}")
         except (ValueError, OSError) as error:
             if not live:
                 raise
@@ -143,27 +170,6 @@ def collector_paused() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-def named(given: str | Path) -> tuple[str, Path]:
-    """The name and the folder of a run that is given as FOLDER or NAME=FOLDER.
-
-    >>> named("ours=runs/7")
-    ('ours', PosixPath('runs/7'))
-    """
-    name, equals, folder = str(given).partition("=")
-    if not equals or Path(given).is_dir():
-        return printable(Path(given).resolve().name), Path(given)
-    return printable(name), Path(folder)
-
-
-def printable(text: str) -> str:
-    """Without what a terminal would obey and XML cannot hold.
-
-    >>> printable("a\\x1b[31mb")
-    'a?[31mb'
-    """
-    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 # --- sampling runs -------------------------------------------------------------------------------

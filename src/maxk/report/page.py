@@ -50,6 +50,11 @@ def page(
         "partial": packed.most is not None,
         "version": version,
     }
+    methods = list(dict.fromkeys(run.method or run.name for run in gathered.runs))
+    colours = {
+        run.name: COLOURS[methods.index(run.method or run.name) % len(COLOURS)]
+        for run in gathered.runs
+    }
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,
@@ -67,8 +72,8 @@ def page(
         missing=gathered.missing,
         tiles=parts.tiles(found),
         runs=[
-            {"name": run.name, "about": parts.about_run(run), "colour": COLOURS[i % len(COLOURS)]}
-            for i, run in enumerate(gathered.runs)
+            {"name": run.name, "about": parts.about_run(run), "colour": colours[run.name]}
+            for run in gathered.runs
         ],
         sections=sections,
         included=parts.included(packed),

@@ -47,8 +47,8 @@ class Section:
 
 def title(gathered: Gathered) -> str:
     """base → run, run: the base model, and the runs that are compared with it."""
-    base = [run.name for run in gathered.sampled[:1]]
-    others = [run.name for run in (*gathered.sampled[1:], *gathered.trained)]
+    base, methods = list(gathered.methods)[:1], list(gathered.methods)[1:]
+    others = [*methods, *(run.name for run in gathered.trained)]
     return " → ".join(filter(None, [*base, ", ".join(others)])) or "no run yet"
 
 
@@ -70,7 +70,8 @@ def tiles(found: Findings) -> list[dict[str, str]]:
         where, detail = "nowhere", f"up to k = {each.changes[-1].k}"
     else:
         where = f"k = {at.k:.0f}" + (", not for the first time" if at.back else "")
-        detail = f"{at.low:.0f} to {at.high:.0f}; in {at.share:.0%} of resamples"
+        ends = (f"after k = {at.low}" if at.low else "", f"by k = {at.high}" if at.high else "")
+        detail = ", ".join(filter(None, ends)) or "not told apart at any k"
     out.append({"name": "Curves cross", "value": where, "detail": detail})
     moves = found.moves(each.other)
     lost, gained = (sum(m.move == move for m in moves) for move in ("lost", "gained"))
@@ -203,7 +204,7 @@ def _changes(effects: Sequence[Effect]) -> Numbers:
         for change in each.changes
     ]
     return Numbers(
-        ("k", "run", "base model", "this run", "difference, 95 % interval", "p"), tuple(rows)
+        ("k", "method", "base model", "this method", "difference, 95 % interval", "p"), tuple(rows)
     )
 
 
@@ -317,8 +318,9 @@ def made(gathered: Gathered) -> list[str]:
     text = [f"Made by maxk {version('maxk')} on {now}."]
     if gathered.sampled:
         text.append(
-            "Intervals are bootstraps over problems (BCa, 10,000 resamples), differences are "
-            "paired by problem, and p is of the Wilcoxon signed-rank test, uncorrected. A flagged "
+            "Intervals of one run are bootstraps over problems (BCa, 10,000 resamples). "
+            "Differences are paired by problem; interval and p come from one t, uncorrected, over "
+            "runs and problems where both methods have two runs, else over problems. A flagged "
             "pass is a reason to read the program, not a verdict. The page loads no other files."
         )
     return text

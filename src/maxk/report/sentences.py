@@ -11,7 +11,7 @@ def comparison(found: Effect) -> str:
     one, large = found.changes[0], found.changes[-1]
     first = f"Against {found.base}, {found.other} {_verb(one)} on {found.problems} problems."
     if len(found.changes) == 1:
-        return first
+        return f"{first[:-1]}; {_unit(found)}."
     name = f"max@{large.k}"
     if large.direction > 0:
         second = f"With the best of {large.k} samples it gains {_amount(large, name)}"
@@ -22,7 +22,19 @@ def comparison(found: Effect) -> str:
             f"With the best of {large.k} samples no clear difference is left: {name} goes from "
             f"{large.base:.3f} to {large.other:.3f} ({_signed(large)})"
         )
-    return f"{first} {second}{_crossing_clause(found)}."
+    return f"{first} {second}{_crossing_clause(found)}; {_unit(found)}."
+
+
+def _unit(found: Effect) -> str:
+    """What the intervals cover."""
+    base, other = found.runs
+    if found.by_run:
+        first = f"{base} of {found.base}, " if base > 1 else ""
+        return f"intervals cover other runs ({first}{other} of {found.other}), problems and samples"
+    if base == other == 1:
+        return "one run each says nothing about another run of the same method"
+    single = found.base if base == 1 else found.other
+    return f"one run of {single} says nothing about another run of it"
 
 
 def _verb(change: Change) -> str:
@@ -71,10 +83,13 @@ def _crossing_clause(found: Effect) -> str:
         return "; the curves do not cross" if one.value * large.value > 0 else ""
     better = found.base if large.value < 0 else found.other
     often = "cross and cross back, the last time" if at.back else "cross"
-    text = f"; the curves {often} at k = {at.k:.0f} ({at.low:.0f} to {at.high:.0f})"
-    if large.direction:
-        return f"{text}, and beyond it {better} is the one to sample from"
-    return f"{text}, but beyond it the two cannot be told apart"
+    text = f"; the curves {often} at k = {at.k:.0f}"
+    if at.high is not None:
+        return (
+            f"{text}, and from k = {at.high} on {better} is the one to sample from (95 % band of "
+            "all k together)"
+        )
+    return f"{text}, but at no k beyond it can the two be told apart"
 
 
 def sampling_run(name: str, found: Evaluation) -> str:

@@ -7,7 +7,8 @@ import numpy as np
 
 from maxk.evaluate import Point
 from maxk.report.findings import Findings
-from maxk.report.gather import RunData, printable
+from maxk.report.gather import RunData
+from maxk.report.places import printable
 from maxk.report.sentences import signed
 from maxk.report.steps import series
 from maxk.report.theme import Figure
