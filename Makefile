@@ -105,7 +105,7 @@ JOBS ?= 2
 demo-full: setup ## every method on the small model with three seeds, and the ablations (hours; a GPU helps)
 	$(RUN) -m experiments.pocket.full experiments/pocket/plan.toml --out out/demo-full --jobs $(JOBS)
 	$(RUN) -m experiments.pocket.full experiments/pocket/plan.toml --out out/demo-full --results out/demo-full/results
-	$(RUN) experiments/pocket/tables.py out/demo-full/results/rewards.parquet
+	$(RUN) -m experiments.pocket.tables out/demo-full/results
 
 bandit: setup ## train bandits with every method and draw max@k before and after
 	$(RUN) examples/bandit.py
