@@ -661,7 +661,7 @@ def test_reports_of_unpacked_results_say_nothing_of_texts_they_do_not_have(resul
 
 
 def test_what_compare_says_of_unpacked_results_is_in_the_tables(results, tmp_path, capsys):
-    from maxk.cli.evaluate import Compare
+    from maxk.cli.compare import Compare
 
     folders = unpack(stock_of(results), tmp_path / "runs")
     named = [f"{folder.parent.name}={folder}" for folder in folders]

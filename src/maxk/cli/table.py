@@ -16,6 +16,7 @@ PAGES = {
     "verify": HOW_TO.format("import-results"),
     "evaluate": HOW_TO.format("evaluate-compare"),
     "compare": HOW_TO.format("evaluate-compare"),
+    "power": HOW_TO.format("evaluate-compare"),
     "forecast": HOW_TO.format("choose-k"),
     "allocate": HOW_TO.format("choose-k"),
     "report": "docs/tutorials/curve.md",
@@ -68,8 +69,13 @@ COMMANDS = {
         MEASURE,
     ),
     "compare": Entry(
-        "maxk.cli.evaluate:Compare",
-        "Compare runs on the same problems: tables, paired differences.",
+        "maxk.cli.compare:Compare",
+        "Compare methods on the same problems: tables, paired differences.",
+        MEASURE,
+    ),
+    "power": Entry(
+        "maxk.cli.power:Power",
+        "Say how many runs, problems and samples tell a difference apart.",
         MEASURE,
     ),
     "forecast": Entry(
@@ -117,6 +123,7 @@ EXAMPLES = {
     "verify": [f"{_RUN.replace('base', 'raw')} --no-verify", "maxk verify runs/raw"],
     "evaluate": [_RUN, "maxk evaluate runs/base"],
     "compare": [_TRAIN, _RUN, _TUNED, "maxk compare runs/base runs/tuned"],
+    "power": ["maxk power --between-sd 0.025 --within 0.2 --delta 0.02"],
     "forecast": [_RUN, "maxk forecast runs/base"],
     "allocate": [_RUN, _COOL, "maxk allocate runs/base runs/cool -k 8"],
     "report": [_TRAIN, _RUN, _TUNED, "maxk report runs/base runs/tuned --out report.html"],

@@ -9,16 +9,18 @@ Problems are a sample from a population, and so are runs: an interval says what 
 on another benchmark of the same kind would give. The variance of the difference D of two means
 over R_a and R_b runs and P problems is estimated in closed form,
 
-    Var D = S_a^2 / R_a + S_b^2 / R_b  +  max(0, G / P - M_a / (R_a P) - M_b / (R_b P))
+    Var D = S_a^2 / R_a + S_b^2 / R_b  +  G / P - M_a / (R_a P) - M_b / (R_b P)
 
     S^2  variance between the means of the runs of a method
     G    variance over problems of the difference of the two methods' means
     M    mean square of what is left of Y without its row and column means: run x problem, samples
 
-The last terms take out what the first ones hold already (two-way clustering; Owen 2007, Cameron,
-Gelbach and Miller 2011). The noise of the samples is in S^2, G and M alike, so it is in the
-interval. Degrees of freedom are Satterthwaite's; interval and p-value come from the same t.
-docs/explanation/intervals.md has the measured coverage, also beside the bootstrap.
+S_a^2 / R_a + S_b^2 / R_b is not below what it would be if both methods had the pooled S^2, which
+matters where R_a and R_b differ. The last terms take out what the first ones hold already
+(two-way clustering; Owen 2007, Cameron, Gelbach and Miller 2011) and may exceed them, so the sum is
+kept at half of the first two terms or more. The noise of the samples is in S^2, G and M alike, so
+it is in the interval. Degrees of freedom are Satterthwaite's; interval and p-value come from the
+same t. docs/explanation/intervals.md has the measured coverage.
 """
 
 from collections.abc import Sequence
@@ -29,6 +31,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 _DRAWS = 10_000  # of the largest of all k, for bands
+_LEAST = 0.5  # of the variance by runs is kept where that by problems comes out negative
 _TINY = 1e-12  # of the largest score: rounding
 
 
@@ -89,18 +92,25 @@ def mean_of(a_RPK: np.ndarray) -> Estimate:
     return _estimate(a_RPK.mean(0), (a_RPK,))
 
 
+def variances_of(y_RPK: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """S^2 and M of one method, at every k."""
+    runs, problems = y_RPK.shape[:2]
+    between_K = (_runs(y_RPK).factor ** 2).sum(0) * runs
+    return between_K, (_rest(y_RPK).factor ** 2).sum(0) * runs * problems
+
+
 def _estimate(gap_PK: np.ndarray, sides: tuple[np.ndarray, ...]) -> Estimate:
     problems = len(gap_PK)
     fewer = max(problems - 1, 1)
     value_K = gap_PK.mean(0)
-    runs = [_runs(y_RPK) for y_RPK in sides if len(y_RPK) > 1]
+    runs = _at_least_pooled([_runs(y_RPK) for y_RPK in sides if len(y_RPK) > 1])
     crossed = [Part(1, (gap_PK - value_K) / np.sqrt(fewer * problems), fewer)]
     crossed += [_rest(y_RPK) for y_RPK in sides if len(y_RPK) > 1]
     between_K, spread_K = _summed(runs)
     over_K, more_K = _summed(crossed)
-    counted = over_K > 0
-    variance_K = between_K + np.where(counted, over_K, 0.0)
-    spread_K = spread_K + np.where(counted, more_K, 0.0)
+    counted = over_K > (_LEAST - 1) * between_K
+    variance_K = np.where(counted, between_K + over_K, _LEAST * between_K)
+    spread_K = np.where(counted, spread_K + more_K, _LEAST**2 * spread_K)
     with np.errstate(divide="ignore", invalid="ignore"):
         degrees_K = np.where(spread_K > 0, np.maximum(variance_K**2 / spread_K, 1.0), fewer)
     # Equal gaps on a handful of problems are no proof: as if one more had shown no difference.
@@ -117,6 +127,24 @@ def _runs(y_RPK: np.ndarray) -> Part:
     """Of the mean over runs, by the means of the runs."""
     runs, mean_RK = len(y_RPK), y_RPK.mean(1)
     return Part(1, (mean_RK - mean_RK.mean(0)) / np.sqrt((runs - 1) * runs), runs - 1)
+
+
+def _at_least_pooled(parts: list[Part]) -> list[Part]:
+    """With a variance of runs as large as if all methods had the same, if that is larger.
+
+    Only where the numbers of runs differ do the two differ. Few runs that happen to lie close to
+    each other would otherwise hide behind the many of the other side.
+    """
+    if len(parts) < 2:
+        return parts
+    squares = [(part.degrees, (part.factor**2).sum(0)) for part in parts]
+    own_K = sum(term_K for _, term_K in squares)
+    # A term is S^2 / R with R - 1 degrees of freedom.
+    free = sum(degrees for degrees, _ in squares)
+    pooled_K = sum(degrees * (degrees + 1) * term_K for degrees, term_K in squares) / free
+    pooled_K = pooled_K * sum(1 / (degrees + 1) for degrees, _ in squares)
+    grown_K = np.sqrt(np.divide(pooled_K, own_K, out=np.ones_like(pooled_K), where=own_K > 0))
+    return [part._replace(factor=part.factor * np.maximum(grown_K, 1.0)) for part in parts]
 
 
 def _rest(y_RPK: np.ndarray) -> Part:

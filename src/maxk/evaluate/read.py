@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,6 +101,41 @@ def configuration_of(run: Stored) -> dict[str, Any]:
     settings = {key: value for key, value in run.config["settings"].items() if key != "seed"}
     variants = run.config.get("prompt_variants")
     return {"settings": settings, **({"prompt_variants": variants} if variants else {})}
+
+
+def settings_of(run: Stored) -> dict[str, str]:
+    """The configuration behind a run, flat, without its seed and the names of folders.
+
+    Of the training run that made its model, where the model is a folder of `maxk train`; of the
+    sampling run itself otherwise.
+    """
+    folder = Path(str(run.config.get("model", "")))
+    for each in (folder, folder.parent):
+        if (each / "config.toml").is_file():
+            config = _flat(Run.open(each).config)
+            return {key: value for key, value in config.items() if key not in _NO_SETTINGS}
+    sampled = _flat({key: run.config[key] for key in ("model", "settings") if key in run.config})
+    return {key: value for key, value in sampled.items() if key not in _NO_SETTINGS}
+
+
+_NO_SETTINGS = (
+    "run.out",
+    "run.seed",
+    "trl.seed",
+    "trl.data_seed",
+    "trl.output_dir",
+    "settings.seed",
+)
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    out: dict[str, str] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            out |= _flat(value, f"{prefix}{key}.")
+        else:
+            out[f"{prefix}{key}"] = str(value)
+    return out
 
 
 def _data(run: Stored) -> dict[str, Any]:

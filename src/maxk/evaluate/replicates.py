@@ -36,6 +36,11 @@ class Replicates:
     def runs(self) -> int:
         return len(self.scores)
 
+    def at(self, place: int) -> "Replicates":
+        """The same at one k alone, by its place."""
+        noise = None if self.noise is None else self.noise[:, [place]]
+        return Replicates(self.scores[:, :, [place]], noise, self.trained)
+
     @property
     def means(self) -> np.ndarray:
         return self.scores.mean(1)

@@ -54,11 +54,13 @@ def ranked(
     columns: Mapping[str, Mapping[str, Any]],
     caption: str = "",
     interval: Interval = DEFAULT,
+    star: bool = True,
 ) -> Table:
     """A table from scores of problems: columns[header][method] is one number per problem.
 
     Within a column all methods have the same problems in the same order; columns may differ (other
-    data sets) but have the same methods.
+    data sets) but have the same methods. star: by the paper's rule, which takes problems for the
+    unit; `compare` gives stars by runs.
 
     >>> print(markdown(ranked({"max@8": {"base": [0.1, 0.4], "maxk": [0.3, 0.9]}})))
     | Method | max@8 |
@@ -81,7 +83,7 @@ def ranked(
         low, high = mean_interval(np.hstack([values[j] for j in same]), interval)
         lows |= zip(same, np.split(low, len(same)), strict=True)
         highs |= zip(same, np.split(high, len(same)), strict=True)
-    marked = [_mark(values[j], lows[j], highs[j]) for j in range(len(headers))]
+    marked = [_mark(values[j], lows[j], highs[j], star) for j in range(len(headers))]
     return Table(tuple(methods), tuple(headers), tuple(zip(*marked, strict=True)), caption)
 
 
@@ -97,7 +99,9 @@ def _check_column(header: str, scores: dict[str, np.ndarray], methods: list[str]
         )
 
 
-def _mark(values_PM: np.ndarray, low_M: np.ndarray, high_M: np.ndarray) -> list[Cell]:
+def _mark(
+    values_PM: np.ndarray, low_M: np.ndarray, high_M: np.ndarray, starred: bool
+) -> list[Cell]:
     mean_M = values_PM.mean(0)
     first = np.flatnonzero(mean_M >= mean_M.max() - SAME)
     rest = np.setdiff1d(np.arange(len(mean_M)), first)
@@ -105,8 +109,12 @@ def _mark(values_PM: np.ndarray, low_M: np.ndarray, high_M: np.ndarray) -> list[
     if len(first) == 1 and len(rest):
         second = rest[mean_M[rest] >= mean_M[rest].max() - SAME]
     # Where several share the second place, the best must beat each of them.
-    star = len(second) > 0 and all(
-        wilcoxon(values_PM[:, first[0]], values_PM[:, other]) < SIGNIFICANT for other in second
+    star = (
+        starred
+        and len(second) > 0
+        and all(
+            wilcoxon(values_PM[:, first[0]], values_PM[:, other]) < SIGNIFICANT for other in second
+        )
     )
     return [
         Cell(

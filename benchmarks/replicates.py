@@ -1,0 +1,346 @@
+"""Coverage of the intervals of `maxk compare`, with known truth, and the placebo on real runs.
+
+python -m benchmarks.replicates                # everything, tables in Markdown
+python -m benchmarks.replicates --draws 200    # fewer simulated comparisons for each cell
+python -m benchmarks.replicates --only placebo # coverage, small, band, means or placebo
+
+A simulated benchmark draws problems from those of the main comparison (MBPP, HumanEval and
+LeetCode, 763 problems): the success rates that GRPO, off-policy training and the base model have
+there. A run moves all problems on the logit scale, by as much as gives the wanted standard
+deviation between runs at this k, and each problem by itself (0.5 logits). Each problem gets 256
+samples. The true difference is a sum over all problems and an integral over runs.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+
+from maxk.estimators import max_at_k
+from maxk.evaluate.bootstrap import Interval, mean_interval
+from maxk.evaluate.crossed import difference_of, mean_of
+from maxk.evaluate.paired import wilcoxon
+from maxk.evaluate.replicates import Replicates, compare_runs
+
+SETS = ("mbpp", "humaneval", "leetcode")
+METHODS = {
+    "GRPO": "leetcode-grpo-final",
+    "off-policy": "leetcode-off-policy-final",
+    "base": "base-final",
+}
+NINE = ("leetcode-grpo", "leetcode-grpo-final")  # one run of the first, eight of the second
+SAMPLES = 256
+OWN = 0.5  # standard deviation of a run's effect on a single problem, in logits
+SIDES, SPREADS, PROBLEMS, KS = (3, 5, 8), (0.0, 0.01, 0.025, 0.05), (100, 164, 500), (1, 8, 32, 128)
+SMALL = (20, 40, 100, 164, 500)
+PAIRS = (("GRPO", "GRPO"), ("GRPO", "off-policy"), ("base", "GRPO"))
+CHUNK = 400_000  # scores in memory at a time
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+
+@cache
+def data():
+    from experiments.grid.data import Data
+    from experiments.grid.plan import HERE
+
+    return Data(HERE / "results")
+
+
+@cache
+def difficulties(method: str) -> np.ndarray:
+    """Logits of the success rates of all problems, means over the stored runs."""
+    found, cell = data(), METHODS[method]
+    rates = [
+        np.mean(
+            [
+                [np.mean(np.asarray(row["reward"]) >= 1) for row in found.by_id(run, name)]
+                for run in found.results(cell, name, 128)
+            ],
+            axis=0,
+        )
+        for name in SETS
+    ]
+    return logit((np.concatenate(rates) * SAMPLES + 0.02) / (SAMPLES + 0.04))
+
+
+@cache
+def by_successes(k: int, samples: int = SAMPLES) -> np.ndarray:
+    """pass@k of a problem with 0, 1 ... n successes in n samples."""
+    rows = np.tril(np.ones((samples + 1, samples)), -1)
+    return np.asarray(max_at_k(rows, k))
+
+
+def truth(method: str, tau: float, k: int) -> tuple[float, float]:
+    """The mean of pass@k over problems and runs, and its standard deviation between runs."""
+    moved = difficulties(method) + tau * _NODES[:, None]
+    mean_T = sum(
+        weight * (1 - (1 - expit(moved + OWN * node)) ** k).mean(1)
+        for node, weight in zip(_NODES, _WEIGHTS, strict=True)
+    )
+    mean = _WEIGHTS @ mean_T
+    return float(mean), float(np.sqrt(_WEIGHTS @ (mean_T - mean) ** 2))
+
+
+@cache
+def shift(method: str, between: float, k: int) -> float:
+    """The standard deviation of runs in logits that gives this one of their means."""
+    if between == 0:
+        return 0.0
+    return float(brentq(lambda tau: truth(method, tau, k)[1] - between, 0, 8))
+
+
+def simulated(
+    rng: np.random.Generator,
+    methods: tuple[str, str],
+    runs: int,
+    problems: int,
+    ks: Sequence[int],
+    between: float,
+    draws: int,
+) -> Iterator[tuple[list[np.ndarray], list[float]]]:
+    """Scores [runs, problems, draws * ks] of both sides, and the true differences, in chunks.
+
+    The deviation between runs is set at the last k.
+    """
+    taus = [shift(each, between, ks[-1]) for each in methods]
+    true = [truth(methods[0], taus[0], k)[0] - truth(methods[1], taus[1], k)[0] for k in ks]
+    tables = np.stack([by_successes(k) for k in ks], axis=1)
+    step = max(1, CHUNK // (runs * problems * len(ks)))
+    for start in range(0, draws, step):
+        now = min(step, draws - start)
+        chosen_PD = rng.integers(0, len(difficulties(methods[0])), (problems, now))
+        sides = []
+        for method, tau in zip(methods, taus, strict=True):
+            of_run = tau * rng.standard_normal((runs, 1, now))
+            own = OWN * rng.standard_normal((runs, problems, now))
+            rate = expit(difficulties(method)[chosen_PD] + of_run + own)
+            sides.append(tables[rng.binomial(SAMPLES, rate)].reshape(runs, problems, -1))
+        yield sides, true
+
+
+def covers(low: np.ndarray, high: np.ndarray, true: float) -> np.ndarray:
+    return (low <= true + 1e-12) & (true <= high + 1e-12)
+
+
+def welch_half(a_RPK: np.ndarray, b_RPK: np.ndarray) -> np.ndarray:
+    rows = compare_runs(Replicates(a_RPK), Replicates(b_RPK), range(a_RPK.shape[2]))
+    return np.array([(row.welch.high - row.welch.low) / 2 for row in rows if row.welch])
+
+
+# --- the studies ---------------------------------------------------------------------------------
+
+
+def coverage(
+    draws: int,
+    sides: Sequence[int] = SIDES,
+    problems: Sequence[int] = PROBLEMS,
+    ks: Sequence[int] = KS,
+    spreads: Sequence[float] = SPREADS,
+    pairs: Sequence[tuple[str, str]] = PAIRS,
+) -> list[tuple[int, int, int, float, str, float]]:
+    """The share of intervals that hold the truth: runs, problems, k, deviation, pair, share."""
+    rng = np.random.default_rng(0)
+    found = []
+    for runs in sides:
+        for count in problems:
+            for k in ks:
+                for between in spreads:
+                    for pair in pairs:
+                        hits = []
+                        for (a, b), (true,) in simulated(
+                            rng, pair, runs, count, [k], between, draws
+                        ):
+                            got = difference_of(a, b)
+                            half = got.half(0.95)
+                            hits.append(covers(got.value - half, got.value + half, true))
+                        share = float(np.concatenate(hits).mean())
+                        found.append((runs, count, k, between, " - ".join(pair), share))
+    return found
+
+
+def coverage_tables(draws: int) -> str:
+    found = coverage(draws)
+    head = ["runs a side", "problems", "deviation between runs", "the same method", "two methods"]
+    head += ["lowest", "highest"]
+    lines = []
+    for runs in SIDES:
+        for count in PROBLEMS:
+            for between in SPREADS:
+                cell = [row for row in found if row[:2] + row[3:4] == (runs, count, between)]
+                same = [row[5] for row in cell if row[4] == "GRPO - GRPO"]
+                two = [row[5] for row in cell if row[4] != "GRPO - GRPO"]
+                lines.append(
+                    [runs, count, f"{100 * between:.1f} pp", *map(percent, (same, two))]
+                    + [f"{100 * each([row[5] for row in cell]):.1f}" for each in (min, max)]
+                )
+    shares = np.array([row[5] for row in found])
+    wrong = [1 - row[5] for row in found if row[4] == "GRPO - GRPO"]
+    inside = np.mean((shares >= 0.93) & (shares <= 0.97))
+    return (
+        f"{pipes(head, lines)}\n\n{len(found)} cells of {draws} comparisons: coverage "
+        f"{100 * shares.mean():.1f} % on average, {100 * inside:.0f} % of cells in 93 to 97 %; the "
+        f"same method is called different in {percent(wrong)} % on average, at most in "
+        f"{100 * max(wrong):.1f} %."
+    )
+
+
+def small(draws: int) -> str:
+    """One run a side, the same method: how often is 0 left out? And the coverage of two methods."""
+    rng = np.random.default_rng(1)
+    ways: dict[str, Callable] = {
+        "t": lambda gap: _t(gap),
+        "BCa": lambda gap: mean_interval(gap, Interval(resamples=1000)),
+    }
+    head = ["problems", "k", *(f"{name}: 0 left out" for name in ways), "Wilcoxon p < 0.05"]
+    head += [f"{name}: coverage" for name in ways]
+    lines = []
+    for count in SMALL:
+        for k in KS:
+            wrong: dict[str, list[np.ndarray]] = {name: [] for name in (*ways, "Wilcoxon")}
+            held: dict[str, list[np.ndarray]] = {name: [] for name in ways}
+            for pair, out in ((("GRPO", "GRPO"), wrong), (("base", "GRPO"), held)):
+                for (a, b), (true,) in simulated(rng, pair, 1, count, [k], 0.0, draws):
+                    gap_PD = a[0] - b[0]
+                    for name, way in ways.items():
+                        hit = covers(*way(gap_PD), true)
+                        out[name].append(hit if out is held else ~hit)
+                    if out is wrong:
+                        p = [wilcoxon(x, y) for x, y in zip(a[0].T, b[0].T, strict=True)]
+                        wrong["Wilcoxon"].append(np.array(p) < 0.05)
+            cells = [np.concatenate(each) for out in (wrong, held) for each in out.values()]
+            lines.append([count, k, *(percent(each) for each in cells)])
+    return pipes(head, lines)
+
+
+def _t(gap_PD: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    got = difference_of(gap_PD[None], np.zeros((1, *gap_PD.shape)))
+    half = got.half(0.95)
+    return got.value - half, got.value + half
+
+
+def means(draws: int) -> str:
+    """The interval of one run's curve: t beside BCa, on problems of one set."""
+    rng = np.random.default_rng(2)
+    lines = []
+    for method in ("base", "GRPO"):
+        for count in SMALL:
+            for k in (1, 32, 128):
+                t, bca = [], []
+                for (a, _), _ in simulated(rng, (method, method), 1, count, [k], 0.0, draws):
+                    true = truth(method, 0.0, k)[0]
+                    got = mean_of(a)
+                    half = got.half(0.95)
+                    t.append(covers(got.value - half, got.value + half, true))
+                    bca.append(covers(*mean_interval(a[0], Interval(resamples=1000)), true))
+                lines.append([method, count, k, *(percent(np.concatenate(x)) for x in (t, bca))])
+    return pipes(["model", "problems", "k", "t: coverage", "BCa: coverage"], lines)
+
+
+def band(draws: int) -> str:
+    """How often the band holds the truth at every k together, and each interval by itself."""
+    rng = np.random.default_rng(3)
+    ks = [1, 2, 4, 8, 16, 32, 64, 128]
+    lines = []
+    for runs in (1, 3, 5, 8):
+        for count in (20, 40, 100, 500):
+            for between in (0.0, 0.025) if runs > 1 else (0.0,):
+                every, alone = [], []
+                for sides, true in simulated(
+                    rng, ("base", "GRPO"), runs, count, ks, between, draws
+                ):
+                    a, b = (x.reshape(runs, count, -1, len(ks)) for x in sides)
+                    for i in range(a.shape[2]):
+                        got = difference_of(a[:, :, i], b[:, :, i])
+                        off = np.abs(got.value - true)
+                        every.append((off <= got.half_of_band(0.95)).all())
+                        alone.append((off <= got.half(0.95)).all())
+                shown = f"{100 * between:.1f} pp"
+                lines.append([runs, count, shown, percent(every), percent(alone)])
+    head = ["runs a side", "problems", "deviation between runs", "band", "intervals one by one"]
+    return pipes(head, lines)
+
+
+def nine() -> np.ndarray:
+    """max@k of the nine GRPO runs on the 100 problems of LeetCode: [runs, problems, KS]."""
+    found = data()
+    return np.stack(
+        [
+            found.scores_of(run, "leetcode", KS, "max")
+            for cell in NINE
+            for run in found.results(cell, "leetcode", 128)
+        ]
+    )
+
+
+def placebo(scores_RPK: np.ndarray, fewest: int) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
+    """Splits into two groups of at least so many runs: number; shares called different, by k.
+
+    The shares are of intervals one by one, of bands (at any k), and of Welch's t.
+    """
+    runs = range(len(scores_RPK))
+    alone, every, welch = [], [], []
+    for size in range(fewest, len(scores_RPK) // 2 + 1):
+        for chosen in combinations(runs, size):
+            rest = [run for run in runs if run not in chosen]
+            rows = compare_runs(
+                Replicates(scores_RPK[list(chosen)]), Replicates(scores_RPK[rest]), KS
+            )
+            alone.append([row.p < 0.05 for row in rows])
+            every.append(any(row.low_all > 0 or row.high_all < 0 for row in rows))
+            welch.append([row.welch.p < 0.05 for row in rows if row.welch])
+    return len(alone), np.mean(alone, 0), np.mean(every), np.mean(welch, 0)
+
+
+def placebo_table() -> str:
+    scores_RPK = nine()
+    lines = []
+    for fewest in (2, 3, 4):
+        splits, alone_K, every, welch_K = placebo(scores_RPK, fewest)
+        lines.append([f"{fewest} or more a side", splits, *map(percent, alone_K), percent(every)])
+        lines.append(["the same, Welch's t", splits, *map(percent, welch_K), ""])
+    pairs = list(combinations(range(len(scores_RPK)), 2))
+    single = [
+        [row.p < 0.05 for row in compare_runs(*(Replicates(scores_RPK[[i]]) for i in pair), KS)]
+        for pair in pairs
+    ]
+    lines.append(["one run a side", len(pairs), *map(percent, np.mean(single, 0)), ""])
+    return pipes(["splits", "number", *(f"max@{k}" for k in KS), "band, any k"], lines)
+
+
+def percent(shares: Sequence[float] | np.ndarray) -> str:
+    return f"{100 * np.mean(shares):.1f}"
+
+
+def pipes(head: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
+    rows = [head, ["--"] * len(head), *lines]
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
+
+
+STUDIES = {
+    "coverage": ("Runs a side: coverage of the 95 % interval, %", coverage_tables),
+    "small": ("One run a side, %", small),
+    "band": ("Eight values of k together, base - GRPO, %", band),
+    "means": ("One run alone, %", means),
+    "placebo": ("All splits of the nine GRPO runs on LeetCode, called different, %", None),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--draws", type=int, default=1000, help="comparisons for each cell")
+    parser.add_argument("--only", choices=STUDIES, help="one study alone")
+    given = parser.parse_args()
+    for name, (title, study) in STUDIES.items():
+        if given.only in (None, name):
+            text = placebo_table() if study is None else study(given.draws)
+            print(f"## {title}\n\n{text}\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
