@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from experiments.grid.results import with_names_of_today
+from experiments.grid.results import today, with_names_of_today
 from experiments.results.compact import (
     GRID,
     RESULTS,
@@ -120,10 +120,36 @@ def of_pocket(folder: Path, study: str) -> list[Kept]:
         made = row_of("", name, row["problem"], rewards)
         made |= dict.fromkeys(("tokens", "ended", "entropies", "entropy"))
         rows.setdefault((row["cell"], row["seed"]), []).append(made)
+    lag = policy_lags(folder / "steps.parquet")
     return [
-        Kept(study, f"{cell}-s{seed}", {"cell": cell, "seed": seed}, each)
+        Kept(
+            study, f"{cell}-s{seed}", {"cell": cell, "seed": seed} | lag.get((cell, seed), {}), each
+        )
         for (cell, seed), each in rows.items()
     ]
+
+
+def policy_lags(file: Path) -> dict[tuple[str, int], dict[str, Any]]:
+    """Of each run, by pass over a batch: nats of a completion, the mean over all steps."""
+    if not file.exists():
+        return {}
+    table = pq.read_table(file)
+    names = {name: today(name) for name in table.column_names}
+    named = {
+        name: new.split("_")[-1].removesuffix("/mean")
+        for name, new in names.items()
+        if new.startswith("policy_lag/") and new.endswith("/mean")
+    }
+    values: dict[tuple[str, int], dict[str, list[float]]] = {}
+    for row in table.select(["cell", "seed", *named]).to_pylist():
+        of_run = values.setdefault((row["cell"], row["seed"]), {})
+        for name, iteration in named.items():
+            if row[name] is not None:
+                of_run.setdefault(iteration, []).append(row[name])
+    return {
+        key: {"policy_lag": {i: float(f"{np.mean(x):.4g}") for i, x in sorted(found.items())}}
+        for key, found in values.items()
+    }
 
 
 def stock_of(folder: Path) -> Stock:
