@@ -37,6 +37,7 @@ class Experiment:
     arms: dict[str, str]  # the cell of each
     runs: int  # of an arm, planned
     questions: tuple[Question, ...]
+    ended: bool = False  # no run will follow: the page answers by the runs there are
 
 
 E1 = Experiment(
