@@ -14,8 +14,10 @@ import itertools
 import re
 import runpy
 import shlex
+import tarfile
 import tomllib
 import typing
+import zipfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -297,11 +299,26 @@ def test_the_metrics_that_the_site_lists_are_those_that_are_logged():
     assert [name for name in METRICS if not any(re.fullmatch(s, name) for s in shapes)] == []
 
 
-@pytest.mark.parametrize("builder", [SdistBuilder, WheelBuilder])
-def test_the_logs_are_in_no_distribution(builder):
-    inside = [each.distribution_path for each in builder(str(ROOT)).recurse_included_files()]
-    assert any(path.endswith("maxk/cli/__init__.py") for path in inside)
-    assert [path for path in inside if path.startswith("experiments/archive")] == []
+@pytest.mark.parametrize(
+    ("builder", "most", "tops"),
+    [
+        (SdistBuilder, 4.0, {"src", "configs", "examples"}),
+        (WheelBuilder, 3.0, {"maxk"}),
+    ],
+)
+def test_a_distribution_is_small_and_holds_the_package_alone(builder, most, tops, tmp_path):
+    (made,) = builder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    assert Path(made).stat().st_size <= most * 2**20
+    if made.endswith(".whl"):
+        with zipfile.ZipFile(made) as archive:
+            names = archive.namelist()
+    else:
+        with tarfile.open(made) as archive:
+            names = [name.partition("/")[2] for name in archive.getnames()]
+    assert any(name.endswith("maxk/cli/__init__.py") for name in names)
+    assert any(name.endswith("maxk/pocket/weights/model.safetensors") for name in names)
+    folders = {name.split("/")[0] for name in names if "/" in name}
+    assert {folder for folder in folders if not folder.endswith(".dist-info")} == tops
 
 
 def test_the_page_of_results_stays_short():
