@@ -360,8 +360,8 @@ def registered() -> tuple[str, str]:
 def page() -> str:
     _, runs = stored()
     main = main_pairs(runs)
-    text = (Path(__file__).parent / "page.md").read_text()
-    head = "<!-- Made by `make results`; the words are in experiments/results/page.md. -->\n"
+    text = (Path(__file__).parent / "page.txt").read_text()
+    head = "<!-- Made by `make results`; the words are in experiments/results/page.txt. -->\n"
     tables = {
         "main": main_table(runs, main),
         "sets": sets_table(runs),

@@ -59,9 +59,7 @@ def ordergrad(r: list[float], k: int) -> list[float]:
 def sloo_as_listed(r: list[float], k: int) -> list[float]:
     """PKPO's sloo, as the listing of 2505.15201 has it: k / (n-1) of max@k of the others."""
     n, subsets = len(r), list(combinations(range(len(r)), k))
-    weights = [
-        sum(max(r[j] for j in chosen) for chosen in subsets if i in chosen) for i in range(n)
-    ]
+    sums = [sum(max(r[j] for j in chosen) for chosen in subsets if i in chosen) for i in range(n)]
     return [
         sums[i] / len(subsets)
         - k / (n - 1) * fmean(max(r[j] for j in chosen) for chosen in combinations(others(n, i), k))
