@@ -361,7 +361,7 @@ def page() -> str:
     _, runs = stored()
     main = main_pairs(runs)
     text = (Path(__file__).parent / "page.txt").read_text()
-    head = "<!-- Made by `make results`; the words are in experiments/results/page.txt. -->\n"
+    end = "<!-- Made by `make results`; the words are in experiments/results/page.txt. -->\n"
     tables = {
         "main": main_table(runs, main),
         "sets": sets_table(runs),
@@ -373,8 +373,7 @@ def page() -> str:
         "findings": "\n".join(f"- {line}" for line in sentences("../../")),
     }
     filled = re.sub(r"\{\{(\w+)\}\}", lambda found: tables[found[1]], text)
-    title, _, rest = filled.partition("\n")
-    return f"{title}\n\n{head}{rest}"
+    return f"{filled}\n{end}"
 
 
 def sentences(to: str = "") -> list[str]:
