@@ -10,7 +10,7 @@ AXE := .axe/axe.min.js
 QUICK := -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20
 
 CHECKS := check-lint check-format check-types check-layers
-.PHONY: help no-space setup browser check $(CHECKS) docs docs-live test suite test-experiments mutants test-old-trl test-verl slow taste demo demo-full bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-compare bench-report figures pocket clean
+.PHONY: help no-space setup browser check $(CHECKS) docs docs-live test suite test-experiments mutants test-old-trl test-verl slow taste demo demo-full bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-compare bench-report figures pocket clean results
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -111,7 +111,7 @@ JOBS ?= 2
 demo-full: setup ## every method on the small model with three seeds, and the ablations (hours; a GPU helps)
 	$(RUN) -m experiments.pocket.full experiments/pocket/plan.toml --out out/demo-full --jobs $(JOBS)
 	$(RUN) -m experiments.pocket.full experiments/pocket/plan.toml --out out/demo-full --results out/demo-full/results
-	$(RUN) experiments/pocket/tables.py out/demo-full/results/rewards.parquet
+	$(RUN) -m experiments.pocket.tables out/demo-full/results
 
 bandit: setup ## train bandits with every method and draw max@k before and after
 	$(RUN) examples/bandit.py
@@ -151,6 +151,9 @@ bench-report: setup ## time, memory and size of the report of 500 problems x 256
 figures: setup ## redraw the figures of the documentation
 	$(RUN) examples/first_order.py
 	$(RUN) examples/architecture.py
+
+results: setup ## write the results page, its figure and the README's findings from experiments/results
+	$(RUN) -m experiments.results.page
 
 DEVICE ?= cpu
 MODEL := config.json generation_config.json tokenizer.json tokenizer_config.json chat_template.jinja model.safetensors loss.csv README.md

@@ -49,9 +49,8 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 @cache
 def data():
     from experiments.grid.data import Data
-    from experiments.grid.plan import HERE
 
-    return Data(HERE / "results")
+    return Data()
 
 
 @cache
@@ -61,7 +60,7 @@ def difficulties(method: str) -> np.ndarray:
     rates = [
         np.mean(
             [
-                [np.mean(np.asarray(row["reward"]) >= 1) for row in found.by_id(run, name)]
+                [np.mean(row >= 1) for row in found.rewards(run, name)]
                 for run in found.results(cell, name, 128)
             ],
             axis=0,

@@ -7,13 +7,12 @@ problem, from Qwen2.5-Coder-0.5B-Instruct before and after one GRPO training on 
 """
 
 import argparse
-import json
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import torch
 
 from experiments.grid.results import unpack_set
+from experiments.results.compact import GRID, RESULTS, joined, read
 from maxk.estimators import advantages
 from maxk.evaluate import curve
 from maxk.evaluate.read import Stored, read_run
@@ -21,7 +20,6 @@ from maxk.records import StdinTest
 from maxk.report import Findings, gather, page
 from maxk.verify import Limits, Verifier
 
-RESULTS = Path(__file__).parents[1] / "experiments" / "grid" / "results"
 STORED = {"base": "base-final-s1", "grpo": "leetcode-grpo-final-s1"}
 DOUBLE = [StdinTest("1", "2"), StdinTest("7", "14")]
 PROGRAMS = {
@@ -71,9 +69,8 @@ def stored(out: Path) -> dict[str, Path]:
     folders = {name: out / name for name in STORED}
     for name, result in STORED.items():
         if not (folders[name] / "config.toml").exists():
-            about = json.loads((RESULTS / f"{result}.json").read_text())["sets"]["humaneval"]
-            of_set = [("set", "=", "humaneval")]
-            rows = pq.read_table(RESULTS / f"{result}.parquet", filters=of_set).to_pylist()
+            about = read().runs(GRID)[result]["sets"]["humaneval"]
+            rows = [*joined(RESULTS, study=GRID, run=result, set="humaneval")]
             unpack_set(rows, about["config"], folders[name])
     return folders
 

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.grid.arms_results import collect
 from experiments.grid.arms_site import PHASES, Site, Way, is_base, sampled
 from experiments.grid.plan import HERE, read_grid
-from experiments.grid.planned import alike, in_turn
+from experiments.grid.planned import alike, pooled
 from experiments.grid.results import rows_of, whole
 from experiments.grid.sets import Sets
 from maxk.evaluate import allocate, allocated
@@ -238,7 +238,7 @@ def plan_of_ways(site: Site, ways: Sequence[tuple[str, str]]) -> dict[str, Any]:
     runs = [Run.open(site.folder(cell, "validation", way)) for cell, way in ways]
     rewards = [[row["reward"] for row in rows_of(run, "")] for run in runs]
     groups = alike(ways)
-    pools = [in_turn([rewards[i] for i in group]) for group in groups]
+    pools = [pooled([rewards[i] for i in group]) for group in groups]
     turns = [cycle(group) for group in groups]
     order = allocate(pools, min(site.arms.test["k"], len(ways) * site.arms.n))
     order = [next(turns[i]) for i in order]

@@ -1,14 +1,8 @@
 """What trainings and measurements cost, and how far policies move: tables of every cell."""
 
 import numpy as np
-import torch
 
 from experiments.grid.data import Data, metric_mean, pipes
-from experiments.grid.make_cells import METHODS, TRL
-from experiments.grid.plan import BASE
-from maxk.estimators import advantages
-
-LAST_STEPS = 9
 
 
 def profile(data: Data) -> str:
@@ -21,12 +15,11 @@ def profile(data: Data) -> str:
             stages = [s for s in result.about["stages"] if s["stage"] == "train"]
             if trained is None or not stages:
                 continue
-            metrics = trained["metrics"]
-            spent = [sum(x or 0 for x in metrics.get(f"seconds/{part}", [])) for part in parts]
+            spent = [trained["seconds"].get(part, 0.0) for part in parts]
             whole = sum(spent) or 1.0
             busy = [s["gpu"]["busy_percent"] for s in stages if s["gpu"]]
             wall = sum(s["seconds"] for s in stages)
-            steps = len(metrics.get("step", []))
+            steps = len(data.logged(result).get("step", []))
             shares = [f"{100 * each / whole:.1f} %" for each in spent]
             gpu = f"{np.mean(busy):.0f} %" if busy else None
             lines.append([result.name, steps, f"{wall:.0f}", *shares, gpu])
@@ -63,7 +56,7 @@ def drift_by_iteration(data: Data) -> str:
     kinds = [name for name in data.cells if data.cells[name][0].about["train"] is not None]
     lines = []
     for cell in sorted(kinds):
-        logged = [result.about["train"]["metrics"] for result in data.cells[cell]]
+        logged = [data.logged(result) for result in data.cells[cell]]
         iterations = sum(f"policy_lag/iteration_{i}/mean" in logged[0] for i in range(1, 20))
         if not iterations:
             continue
@@ -78,30 +71,3 @@ def drift_by_iteration(data: Data) -> str:
         return ""
     head = ["cell", *(f"iteration {i}" for i in range(1, 9)), "effective", "masked", "clamped"]
     return pipes(head, lines)
-
-
-def held_back(data: Data, kind: str = "paper") -> str:
-    """The size of a method's weights beside how far a KL term let it go.
-
-    The weights are those of the base model's samples of MBPP, taken in groups as the cells have
-    them, with k = 4: before the first update all methods see such groups.
-    """
-    base = [row["reward"] for row in data.of_seeds(BASE, "mbpp")]
-    if not base:
-        return ""
-    groups = torch.tensor(base, dtype=torch.float64).reshape(-1, TRL["num_generations"])
-    size = {name: advantages(name, groups, 4, 0).square().mean().sqrt().item() for name in METHODS}
-    lines = []
-    for method in sorted(METHODS, key=lambda name: -size[name]):
-        logged = [each.about["train"]["metrics"] for each in data.cells.get(f"{kind}-{method}", [])]
-        if not logged:
-            continue
-        last = [{key: run[key][-LAST_STEPS:] for key in ("kl", "entropy")} for run in logged]
-        lines.append(
-            [
-                *(method, size[method], size["grpo"] / size[method]),
-                *(metric_mean(last, key) for key in ("kl", "entropy")),
-            ]
-        )
-    head = ["", "weights, root mean square", "times smaller than GRPO's", "KL at the end"]
-    return pipes([*head, "entropy at the end"], lines) if lines else ""

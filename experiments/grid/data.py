@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
-from experiments.grid.results import STATUSES, Result, read_results
+from experiments.grid.results import Result
+from experiments.results.add import stock_of
+from experiments.results.compact import GRID, RESULTS, Metrics, samples_of
 from maxk.evaluate import Difference, scores
 from maxk.evaluate.samples import Metric
 
@@ -18,23 +19,30 @@ from maxk.evaluate.samples import Metric
 class Data:
     """All results, by cell and set."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path = RESULTS) -> None:
+        self.folder, self.stock = folder, stock_of(folder)
         self.cells: dict[str, list[Result]] = defaultdict(list)
-        for result in read_results(folder):
-            self.cells[result.about["cell"] + result.about["tag"]].append(result)
+        for name, about in self.stock.runs(GRID).items():
+            self.cells[about["cell"] + about["tag"]].append(Result(name, about))
 
     @cached_property
     def rows(self) -> dict[str, dict[str, list[dict[str, Any]]]]:
         """By result and set."""
         found: dict[str, dict[str, list[dict[str, Any]]]] = {}
-        for results in self.cells.values():
-            for result in results:
-                by_set: dict[str, list[dict[str, Any]]] = defaultdict(list)
-                for row in pq.read_table(self.folder / f"{result.name}.parquet").to_pylist():
-                    by_set[row["set"]].append(row)
-                found[result.name] = by_set
+        for (study, run), rows in self.stock.rows.items():
+            if study == GRID:
+                found[run] = defaultdict(list)
+                for row in rows:
+                    found[run][row["set"]].append(row)
         return found
+
+    def logged(self, result: Result) -> Metrics:
+        """What a run logged at its steps, as far as it is kept."""
+        return self.stock.metrics.get((GRID, result.name), {})
+
+    def rewards(self, result: Result, name: str) -> list[np.ndarray]:
+        """The samples of each problem, lowest reward first; problems by id."""
+        return [samples_of(row) for row in self.by_id(result, name)]
 
     def with_seeds(self, seeds: Container[int]) -> "Data":
         """The same without the results of other seeds."""
@@ -101,30 +109,31 @@ class Data:
 
     def scores_of(self, result: Result, name: str, ks: Sequence[int], metric: Metric) -> np.ndarray:
         """[problems, ks] of one seed."""
-        return scores([row["reward"] for row in self.by_id(result, name)], ks, metric)
+        return scores(self.rewards(result, name), ks, metric)
 
     def cut_off(self, cell: str, name: str) -> np.ndarray:
         """[problems], the share of completions that the limit ended; problems by id."""
         each = []
         for result in self.results(cell, name):
-            each.append([1 - np.mean(row["stopped"]) for row in self.by_id(result, name)])
+            each.append([1 - row["ended"] / sum(row["count"]) for row in self.by_id(result, name)])
         return np.mean(each, axis=0)
 
     def unfinished(self, cell: str, name: str) -> tuple[float, float]:
         """The share of completions that have ended and do not compile; the reward of the others."""
-        broken = STATUSES.index("did not compile")
         rows = self.of_seeds(cell, name)
-        status, stopped, reward = (
-            np.array([row[key] for row in rows]) for key in ("status", "stopped", "reward")
-        )
-        bad = (status == broken) & stopped
-        return float(bad.mean()), float(reward[~bad].mean())
+        samples, bad = (sum(map(of, rows)) for of in (count_of, lambda row: row["unfinished"]))
+        reward = sum(float(np.dot(row["reward"], row["count"])) for row in rows)
+        return bad / samples, reward / (samples - bad)
 
-    def entropies(self, cell: str, name: str) -> np.ndarray:
-        """Of completions, where they were computed."""
+    def entropy(self, cell: str, name: str) -> float:
+        """The mean of completions, where it was computed; nan if it was of none."""
         rows = self.of_seeds(cell, name)
-        values = np.concatenate([np.asarray(row["entropy"], float) for row in rows])
-        return values[~np.isnan(values)]
+        known = sum(row["entropies"] for row in rows)
+        return sum(row["entropy"] for row in rows) / 1000 / known if known else float("nan")
+
+
+def count_of(row: dict[str, Any]) -> int:
+    return sum(row["count"])
 
 
 def metric_mean(logged: list[dict[str, list[Any]]], key: str) -> float | None:

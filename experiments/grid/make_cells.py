@@ -1,6 +1,7 @@
-"""The cells as a table: `python -m experiments.grid.make_cells` writes cells/*.toml from it.
+"""The cells as a table: `python -m experiments.grid.make_cells` writes base.toml and cells.txt.
 
-A cell is an ordinary configuration of `maxk train`. Its name begins with its kind:
+A cell is a line of cells.txt: what to change in base.toml, as `maxk train` takes it. Its name
+begins with its kind:
 
     mbpp, leetcode   every method with the settings for the small model, by what it is trained on
     paper            every method with the paper's settings, on MBPP
@@ -14,20 +15,20 @@ A cell is an ordinary configuration of `maxk train`. Its name begins with its ki
     choose           the same, trained on LeetCode, so that all of MBPP but test is to measure on
 """
 
+import shlex
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import tomli_w
-
-from experiments.grid.plan import base_share, made_of
 
 HERE = Path(__file__).parent
 METHODS = (
     *("grpo", "bon-max-mean", "bon-max-second", "bon-loo", "bon-mean", "bon-centered"),
     *("off-policy", "off-policy-exact", "off-policy-normalized"),
 )
-HEAD = "# Made by experiments/grid/make_cells.py, which says what this kind of cell is for.\n"
+HEAD = "# Made by experiments/grid/make_cells.py; cells.txt has what each cell changes here.\n"
 
 # The paper's, section 4.4; what it does not say is as in configs/paper.toml, but for the batch.
 TRL: dict[str, Any] = {
@@ -290,21 +291,35 @@ def cells() -> dict[str, dict[str, Any]]:
     return made
 
 
-def text_of(made: dict[str, Any]) -> str:
-    trained, seeds = made_of(Path(made["run"]["out"]).name)
-    head = HEAD
-    if seeds > 1:
-        head += f"# The mean of {seeds} trainings like {trained}: with its seed and the next.\n"
-    if share := base_share(Path(made["run"]["out"]).name):
-        head += f"# {share:.0%} of its weights are the base model's (kept.py).\n"
-    return head + tomli_w.dumps(made)
+def base() -> dict[str, Any]:
+    """What every cell is a change of: GRPO with the paper's settings."""
+    return cell("paper-grpo", "grpo", MBPP, {})
+
+
+def line_of(made: dict[str, Any]) -> str:
+    """The keys of a cell that are not as in the base, as a command line."""
+    pairs = changed("", base(), made)
+    return shlex.join(word for key, value in pairs for word in (f"--{key}", written(value)))
+
+
+def changed(place: str, base: dict[str, Any], made: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    assert base.keys() <= made.keys(), f"a cell may not leave out keys of {place or 'base.toml'}"
+    for key, value in made.items():
+        if isinstance(value, dict) and isinstance(base.get(key), dict):
+            yield from changed(f"{place}{key}.", base[key], value)
+        elif key not in base or base[key] != value:
+            yield f"{place}{key}", value
+
+
+def written(value: Any) -> str:
+    """As TOML has it; a string without quotes."""
+    return value if isinstance(value, str) else tomli_w.dumps({"x": value}).strip()[4:]
 
 
 def main() -> None:
-    for old in (HERE / "cells").glob("*.toml"):
-        old.unlink()
-    for name, made in cells().items():
-        (HERE / "cells" / f"{name}.toml").write_text(text_of(made))
+    (HERE / "base.toml").write_text(f"{HEAD}{tomli_w.dumps(base())}")
+    lines = [f"{name} {line_of(made)}\n" for name, made in cells().items()]
+    (HERE / "cells.txt").write_text("".join(lines))
 
 
 if __name__ == "__main__":

@@ -1,27 +1,18 @@
-"""Methods against each other on the same problems: over all sets, seed by seed, and the goal."""
+"""Methods against each other on the same problems: over all sets, and seed by seed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from experiments.grid.data import Data, pipes, with_interval
 from experiments.grid.make_cells import LAST, METHODS
 from experiments.grid.plan import BASE
-from experiments.grid.planned import ROW as PLAN
-from experiments.grid.planned import by_plan, order_of, ways_of
-from experiments.grid.shared import KS, spread_of, with_parts
-from maxk.evaluate import Difference, differences
-from maxk.evaluate.tables import SIGNIFICANT
+from experiments.grid.shared import KS
+from maxk.evaluate import differences
 
 SETS = ("mbpp", "mbpp-plus", "humaneval", "leetcode", "code-contests")
 SAMPLED = tuple(name for name in SETS if name != "mbpp-plus")  # which judges mbpp's once more
 COMPARED = (1, 16, 128)
-OURS = (
-    *("bon-centered", "off-policy-exact", "off-policy-normalized"),
-    *(name for name in LAST if "-kept-" in name or "-of-" in name),  # made of weights of several
-)
 FINAL = "-final"  # the tag of the last comparison
 # With the three trainings it is made of, four models that share the samples.
 FOURTH = "grpo-of-3-kept-30"
@@ -64,7 +55,7 @@ def paired(data: Data, kind: str, tag: str = "") -> str:
     sets = sampled_of(data, kind, tag)
     lines = []
     for row, cell in measured(data, kind, tag).items():
-        entropy = float(data.entropies(cell, "mbpp").mean()) if "mbpp" in sets else None
+        entropy = data.entropy(cell, "mbpp") if "mbpp" in sets else None
         gaps = [x for other in others.values() for x in against(data, cell, other, sets)]
         lines.append([row, entropy, *gaps])
     head = [", ".join(sets) if len(sets) < len(SAMPLED) else "", "entropy of a token on mbpp"]
@@ -162,101 +153,3 @@ def against(data: Data, cell: str, other: str, sets: Sequence[str]) -> list[str 
         for seeds in (data.on_all(each, sets, most) or None,)
     )
     return [with_interval(gap) for gap in differences(first, second)]
-
-
-@dataclass(frozen=True)
-class Together:
-    """What several models give together, by seed: [problems, ks]."""
-
-    cell: str  # whose seeds they are
-    full: dict[int, np.ndarray]  # of all samples there are
-    fair: dict[int, np.ndarray]  # of as many in all as one model has, to test by
-
-
-def together(data: Data, name: str, ks: Sequence[int], order: Sequence[int]) -> dict[str, Together]:
-    """The group that shares, and the plan, of the last comparison."""
-    cell, order = f"leetcode-{FOURTH}{FINAL}", order[: ks[-1]]
-    groups = with_parts(data, cell, [name], ks[-1])
-    ways = ways_of(data, "leetcode", FINAL, [name], ks[-1]) if order else {}
-    made = {}
-    for row, found, of in (
-        (f"its three and {FOURTH} share", groups, spread_of),
-        (PLAN, ways, partial(by_plan, order)),
-    ):
-        full = {seed: of(each, ks) for seed, each in found.items()}
-        fair = {seed: of(each, ks, len(each[-1][0])) for seed, each in found.items()}
-        if found:
-            made[row] = Together(cell, full, fair)
-    return made
-
-
-def by_as_many(
-    data: Data, own: str, other: str, name: str, k: int, shared: dict[int, np.ndarray]
-) -> Difference:
-    """max@k of two cells by as many seeds of each.
-
-    shared: by seed what several give together, the last column at k, if that is what is asked for.
-    """
-    mine, theirs = data.as_many(own, other, name, k, sorted(shared) or None)
-    second_P1 = data.scores(other, name, [k], "max", theirs)
-    if shared:
-        first_P1 = np.mean([shared[seed][:, -1:] for seed in mine], axis=0)
-    else:
-        first_P1 = data.scores(own, name, [k], "max", mine)
-    return differences(first_P1, second_P1)[0]
-
-
-def held_to(
-    own_PK: np.ndarray,
-    found: dict[str, np.ndarray],
-    best: str,
-    fair: Difference,
-    ks: Sequence[int],
-) -> list[str | None]:
-    """Cells of the goal: over the best of the paper's, where below the base model, beside GRPO.
-
-    found: max@k of others, of all there is of them; fair: the gap by as many samples of both.
-    """
-    (all_,) = differences(own_PK[:, -1:], found[best][:, -1:])
-    above = fair.p < SIGNIFICANT and fair.value > 0 and all_.low > 0
-    over_base_K = (own_PK - found["base"]).mean(0)
-    below = [str(k) for k, gap in zip(ks, over_base_K, strict=True) if gap < 0]
-    first = own_PK[:, 0].mean() - found["grpo"][:, 0].mean() if "grpo" in found else None
-    return [
-        *(with_interval(all_), with_interval(fair)),
-        f"{fair.p:.3g}{' *' if above else ''}",
-        ", ".join(below) or "none",
-        None if first is None else f"{first:+.3f}",
-    ]
-
-
-def goal(data: Data, kind: str = "mbpp", tag: str = "") -> str:
-    """Our methods against the best of the paper's, at the largest k up to 128 that all have.
-
-    Which is best is said by all its seeds, and p by as many seeds of each. A star needs more than
-    that: the interval of the difference with all seeds has to be above zero too.
-    """
-    lines, order = [], order_of(data) if tag == FINAL else []
-    for name in SETS:
-        cells = {m: cell for m, cell in methods(kind, tag).items() if data.has(cell, name)}
-        theirs = [m for m in cells if m not in (*OURS, "base")]
-        ours = [m for m in OURS if m in cells]
-        if not theirs or not ours or "base" not in cells:
-            continue
-        ks = [k for k in KS if all(data.has(cell, name, k) for cell in cells.values())]
-        found = {m: data.scores(cell, name, ks, "max") for m, cell in cells.items()}
-        best = max(theirs, key=lambda m: found[m][:, -1].mean())
-        groups = together(data, name, ks, order) if tag == FINAL else {}
-        for method in (*ours, *groups):
-            fair_PK: dict[int, np.ndarray] = {}
-            if group := groups.get(method):
-                fair_PK, own_PK = group.fair, np.mean(list(group.full.values()), axis=0)
-                pair = (group.cell, cells[best])
-            else:
-                own_PK, pair = found[method], (cells[method], cells[best])
-            fair = by_as_many(data, *pair, name, ks[-1], fair_PK)
-            held = held_to(own_PK, found, best, fair, ks)
-            lines.append([name, method, best, ks[-1], *held])
-    head = ["set", "ours", "best of the paper's", "k", "difference in max@k, all seeds"]
-    head += ["as many seeds", "p of these", "k below base", "max@1 over GRPO"]
-    return pipes(head, lines) if lines else ""

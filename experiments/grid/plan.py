@@ -1,6 +1,7 @@
 """What there is to run, what it is measured on, and what that is likely to cost."""
 
 import re
+import shlex
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.grid.results import Result, of_hardware
-from maxk.config import TrainConfig
+from maxk.config import TrainConfig, read_config
 from maxk.sample import Sampling
 from maxk.verify import Limits
 
@@ -86,9 +87,20 @@ def read_grid(file: Path = HERE / "grid.toml") -> Grid:
 
 def cell_names() -> list[str]:
     """All of them, as order.txt has them, and what it does not name last."""
-    named = {BASE, *(path.stem for path in (HERE / "cells").glob("*.toml"))}
+    named = {BASE, *lines_of_cells()}
     order = (HERE / "order.txt").read_text().split()
     return [*(name for name in order if name in named), *sorted(named - set(order))]
+
+
+def lines_of_cells() -> dict[str, list[str]]:
+    """What each cell changes in base.toml (cells.txt)."""
+    lines = (HERE / "cells.txt").read_text().splitlines()
+    return {name: keys for name, *keys in map(shlex.split, lines)}
+
+
+def config_of(name: str, more: Sequence[str] = ()) -> TrainConfig:
+    """The configuration of a cell, with these keys changed besides."""
+    return read_config(HERE / "base.toml", [*lines_of_cells()[name], *more])
 
 
 def made_of(name: str) -> tuple[str, int]:

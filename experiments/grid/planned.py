@@ -6,6 +6,7 @@ where all trainings are others.
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from experiments.grid.data import Data, pipes, with_interval
 from experiments.grid.plan import without_seed
 from experiments.grid.shared import KS, rewards_by_seed, with_parts
 from maxk.evaluate import allocate, allocated, differences, scores
-from maxk.evaluate.allocate import scaled_to
 
 WAYS = ("one of its three trainings, at random", "grpo-of-3", "grpo-of-3-kept-30")
 ROW = "a plan of grpo-of-3, its three and kept-30"
@@ -29,27 +29,26 @@ def ways_of(data: Data, kind: str, tag: str, sets: Sequence[str], k: int) -> dic
     mean, back = (f"{kind}-{name}{tag}" for name in WAYS[1:])
     moved = rewards_by_seed(data, back, sets, k)
     return {
-        seed: [in_turn(trainings), mixed, moved[seed]]
+        seed: [pooled(trainings), mixed, moved[seed]]
         for seed, (*trainings, mixed) in with_parts(data, mean, sets, k).items()
         if seed in moved
     }
 
 
-def in_turn(trainings: Sequence[list]) -> list[list[float]]:
-    """Their samples of each problem, one of each training after the other.
+def pooled(trainings: Sequence[Sequence[Any]]) -> list[np.ndarray]:
+    """Their samples of each problem, as if one model had drawn them.
 
-    >>> in_turn([[[1, 2]], [[3, 4]]])
-    [[1, 3, 2, 4]]
+    >>> pooled([[[1, 2]], [[3, 4]]])
+    [array([1, 2, 3, 4])]
     """
-    rows = zip(*trainings, strict=True)
-    return [[x for several in zip(*row, strict=True) for x in several] for row in rows]
+    return [np.concatenate(several) for several in zip(*trainings, strict=True)]
 
 
 def alike(members: Sequence[tuple[str, str]]) -> list[list[int]]:
     """Cells with their ways: which of them differ in nothing but the seed.
 
     A plan is to learn how many samples such trainings get, and not which of them was lucky where it
-    is chosen. So they are one way (`in_turn`).
+    is chosen. So they are one way (`pooled`).
 
     >>> alike([("grpo-s1", "cold"), ("grpo-s1", "warm"), ("grpo-s2", "cold")])
     [[0, 2], [1]]
@@ -68,19 +67,12 @@ def order_of(data: Data) -> list[int]:
     return []
 
 
-def by_plan(
-    order: Sequence[int], ways: Sequence[list], ks: Sequence[int], n: int | None = None
-) -> np.ndarray:
-    """max@k by the plan: of all samples there are, or the first, n in all."""
-    return allocated(ways if n is None else scaled_to(ways, order, n), order, ks)
-
-
 def of_last(data: Data, kind: str, tag: str, sets: Sequence[str]) -> list[np.ndarray]:
     """max@k by the plan on the test sets, of each seed there is: [problems, KS]."""
     if not (order := order_of(data)):
         return []
     found = ways_of(data, kind, tag, sets, max(KS)).values()
-    return [by_plan(order, each, KS) for each in found]
+    return [allocated(each, order, KS) for each in found]
 
 
 def tables(data: Data, sets: Sequence[str], others: dict[str, str], tag: str) -> str:
@@ -91,7 +83,7 @@ def tables(data: Data, sets: Sequence[str], others: dict[str, str], tag: str) ->
     parts = [pipes(["samples among the first", *map(str, KS)], counts)]
     lines: list[list[str]] = []
     for each in ways_of(data, "choose", "", VALIDATION, max(KS)).values():
-        lines.append(["validation, by the plan", *row_of(by_plan(order, each, KS))])
+        lines.append(["validation, by the plan", *row_of(allocated(each, order, KS))])
         for way, rewards in zip(WAYS, each, strict=True):
             lines.append([f"... {way}", *row_of(scores(rewards, KS))])
     for names in (sets, *([name] for name in sets)):

@@ -1,4 +1,4 @@
-"""What is kept of a cell: two small files, without weights and without most texts.
+"""What a machine leaves of a cell: two files, without weights and without most texts.
 
     NAME.json      configuration, versions, hardware, seconds of every stage, metrics of every step,
                    and a few texts
@@ -14,8 +14,9 @@
       entropy      list<float>    nats, mean over the tokens, to three digits, which makes half the
                                   file; NaN where it was not computed
 
-NAME is that of the cell and its seed: mbpp-grpo-s0. `unpack` makes of them the folders that
-`maxk compare` and `maxk evaluate` read.
+NAME is that of the cell and its seed: mbpp-grpo-s0. `python -m experiments.results.add` puts them
+into the stored results, in fewer bytes; `unpack` makes of those the folders that `maxk compare` and
+`maxk evaluate` read.
 """
 
 import functools
@@ -32,16 +33,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from experiments.results.compact import STATUSES, Stock, read, samples_of
 from maxk.grade.convert import converted_config
 from maxk.records import Problem
 from maxk.report.suspicious import flags, tells
 from maxk.store.run import Run, write_whole
 from maxk.store.tables import COMPLETIONS, VERDICTS, pairs_of, problems_of, write_problems
 
-STATUSES = (
-    *("passed", "wrong answer", "runtime error", "timeout", "did not compile", "memory"),
-    *("output limit", "no program", "no tests"),
-)
 ROWS = pa.schema(
     [
         *((name, pa.string()) for name in ("set", "problem", "difficulty")),
@@ -94,17 +92,11 @@ class Result:
         trained = self.about["train"]
         if trained is None or trained["config"]["data"]["name"] != data:
             return None
-        seconds = {
-            key.removeprefix("seconds/"): np.array([x or 0.0 for x in values])
-            for key, values in trained["metrics"].items()
-            if key.startswith("seconds/")
-        }
-        if not seconds or not (batches := int((seconds["sampling"] > 0.01).sum())):
+        spent = trained["seconds"]
+        if not spent or not spent["batches"]:
             return None
-        parts = ("sampling", "verifying", "loading")
-        batch = sum(float(seconds[part].sum()) for part in parts if part in seconds) / batches
-        update = float((seconds["update"] + seconds["pre-pass"]).mean())
-        return batch, update
+        batch = sum(spent.get(part, 0.0) for part in ("sampling", "verifying", "loading"))
+        return batch / spent["batches"], (spent["update"] + spent["pre-pass"]) / spent["steps"]
 
     def sampled(self, name: str) -> tuple[float, float] | None:
         """Tokens of a completion and tokens a second; None if too few were seen to say."""
@@ -116,22 +108,54 @@ class Result:
 
 
 def read_results(*folders: Path) -> list[Result]:
-    """All results in these folders; of the same name the one with more samples."""
+    """All results in these folders; of the same name the one with more samples.
+
+    A folder has result files, or the stored form of many (experiments/results).
+    """
     found: dict[str, Result] = {}
     for folder in folders:
-        for file in sorted(folder.glob("*.json")):
-            result = Result(file.stem, with_names_of_today(json.loads(file.read_text())))
-            if file.stem not in found or samples(result) > samples(found[file.stem]):
-                found[file.stem] = result
+        for name, about in abouts_in(folder):
+            result = Result(name, about)
+            if name not in found or samples(result) > samples(found[name]):
+                found[name] = result
     return list(found.values())
 
 
+def abouts_in(folder: Path) -> Iterable[tuple[str, dict[str, Any]]]:
+    if (folder / "runs.jsonl").exists():
+        yield from read(folder).runs("grid").items()
+        return
+    for file in sorted(folder.glob("*.json")):
+        yield file.stem, with_names_of_today(json.loads(file.read_text()))
+
+
 def with_names_of_today(about: dict[str, Any]) -> dict[str, Any]:
-    """A result whose metrics may have been logged under the names that they had earlier."""
-    if about.get("train"):
-        metrics = about["train"]["metrics"]
-        about["train"]["metrics"] = {today(name): values for name, values in metrics.items()}
+    """A result whose metrics may have been logged under the names that they had earlier.
+
+    With what a training took, of all its steps.
+    """
+    if trained := about.get("train"):
+        trained["metrics"] = {today(name): each for name, each in trained["metrics"].items()}
+        trained["seconds"] = seconds_of(trained["metrics"])
     return about
+
+
+def seconds_of(metrics: dict[str, list[Any]]) -> dict[str, float]:
+    """Of each part of a training, all steps together, with how many of them sampled a batch.
+
+    >>> seconds_of({"seconds/sampling": [2.0, 0.0], "seconds/update": [1.0, 1.5]})
+    {'sampling': 2.0, 'update': 2.5, 'steps': 2, 'batches': 1}
+    """
+    seconds = {
+        key.removeprefix("seconds/"): np.array([x or 0.0 for x in values])
+        for key, values in metrics.items()
+        if key.startswith("seconds/")
+    }
+    if not seconds:
+        return {}
+    spent = {part: round(float(values.sum()), 2) for part, values in seconds.items()}
+    sampling = seconds.get("sampling", np.zeros(1))
+    return spent | {"steps": len(sampling), "batches": int((sampling > 0.01).sum())}
 
 
 def today(name: str) -> str:
@@ -341,24 +365,24 @@ def pack(folder: Path, file: Path) -> None:
     unfinished.replace(file)
 
 
-def unpack(results: Path, out: Path, names: Iterable[str] | None = None) -> list[Path]:
-    """Results as the folders that `maxk compare` reads: OUT/NAME/SET. Texts are not among them.
+def unpack(stock: Stock, out: Path, names: Iterable[str] | None = None) -> list[Path]:
+    """Results as the folders that `maxk compare` reads: OUT/NAME/SET.
 
-    names: of these alone; LookupError for one that is not there.
+    Rewards, statuses and numbers of tokens are those there were; which of them came together in a
+    sample is not known any more. Texts are not there. names: of these alone; LookupError for one
+    that is not there.
     """
-    there = {result.name: result for result in read_results(results)}
+    there = stock.runs("grid")
     wanted = set(there if names is None else names)
     if unknown := wanted - there.keys():
-        raise LookupError(f"no result {', '.join(sorted(unknown))} in {results}")
+        raise LookupError(f"no result {', '.join(sorted(unknown))} in {stock.folder or 'it'}")
     made = []
-    for result in there.values():
-        if result.name not in wanted:
-            continue
-        table = pq.read_table(results / f"{result.name}.parquet").to_pylist()
-        for name, about in result.sets.items():
-            folder = out / result.name / name
+    for run in sorted(wanted):
+        for name, about in there[run]["sets"].items():
+            folder = out / run / name
             if not (folder / "config.toml").exists():
-                unpack_set([row for row in table if row["set"] == name], about["config"], folder)
+                rows = [row for row in stock.rows["grid", run] if row["set"] == name]
+                unpack_set(rows, about["config"], folder)
             made.append(folder)
     return made
 
@@ -370,20 +394,23 @@ def unpack_set(rows: list[dict[str, Any]], config: dict[str, Any], folder: Path)
     )
     completions, verdicts = [], []
     for row in rows:
-        of = {"problem": row["problem"]}
-        for i, reward in enumerate(row["reward"]):
-            one = {**of, "sample": i}
-            entropy = row["entropy"][i]
+        rewards = samples_of(row)[::-1]  # passes first, as the kinds of verdicts have them
+        kinds = np.repeat(np.arange(len(row["status"])), row["status"])
+        n, mean = len(rewards), None
+        if row["entropies"]:
+            mean = row["entropy"] / 1000 / row["entropies"]
+        for i, reward in enumerate(rewards.tolist()):
+            one = {"problem": row["problem"], "sample": i}
             completions.append(
                 {
                     **one,
                     "completion": "",
-                    "tokens": row["tokens"][i],
-                    "finish": "stop" if row["stopped"][i] else "length",
-                    "entropy": None if np.isnan(entropy) else entropy,
+                    "tokens": row["tokens"] // n + (i < row["tokens"] % n),
+                    "finish": "stop" if i < row["ended"] else "length",
+                    "entropy": mean if i < row["entropies"] else None,
                 }
             )
-            status = STATUSES[row["status"][i]]
+            status = STATUSES[kinds[i]]
             verdict = {"reward": reward, "passed": reward >= 1, "status": status}
             verdicts.append({**one, **verdict, "tests": json.dumps({"tests": []})})
     run.write("completions", "000000", pa.Table.from_pylist(completions, COMPLETIONS))

@@ -49,6 +49,7 @@ from experiments.grid.results import (  # noqa: E402
 from experiments.grid.sets import Sets  # noqa: E402
 from experiments.grid.stages import Cell, OutOfTime, Site, free_memory  # noqa: E402
 from experiments.pocket.tried import register  # noqa: E402
+from experiments.results.compact import RESULTS  # noqa: E402
 from maxk.store.run import environment  # noqa: E402
 
 MORE, FAILED = 3, 1  # exit status: the budget ended; a cell went wrong
@@ -73,7 +74,7 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--work", type=Path, default=Path("out/grid"), help="weights and samples")
     parser.add_argument("--results", type=Path, default=Path("out/grid-results"))
-    parser.add_argument("--have", type=Path, default=HERE / "results", help="earlier results")
+    parser.add_argument("--have", type=Path, default=RESULTS, help="earlier results")
     parser.add_argument("--pack", type=Path, help="all of --results in one file, after each stage")
     parser.add_argument("--data-dir", type=Path, default=Path("data"))
     parser.add_argument("--model", default=None, help="folder of the base model")

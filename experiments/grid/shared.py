@@ -95,7 +95,7 @@ def rewards_by_seed(
 ) -> dict[int, list[list[float]]]:
     """The same of one cell, which has its tag."""
     return {
-        each.about["seed"]: [r["reward"] for name in sets for r in data.by_id(each, name)]
+        each.about["seed"]: [row for name in sets for row in data.rewards(each, name)]
         for each in data.cells.get(cell, [])
         if each.has(sets, k)
     }
@@ -125,12 +125,6 @@ def with_parts(data: Data, cell: str, sets: Sequence[str], k: int) -> dict[int, 
         if len(group) == count:
             found[seed] = [*group, rewards]
     return found
-
-
-def spread_of(group: Sequence[list], ks: Sequence[int], n: int | None = None) -> np.ndarray:
-    """max@k of models that share the samples: of all there are, or the first, n in all."""
-    size = None if n is None else -(-n // len(group))
-    return ensemble([[row[:size] for row in rewards] for rewards in group], ks)
 
 
 def pools(data: Data, sets: Sequence[str]) -> str:
@@ -164,7 +158,7 @@ def four(data: Data, cell: str, sets: Sequence[str], others: dict[str, str]) -> 
     """A mean and its parts that share, over all problems of the sets, and over other cells."""
     lines: list[list[str]] = []
     for seed, group in with_parts(data, cell, sets, max(KS)).items():
-        scores_PK = spread_of(group, KS)
+        scores_PK = ensemble(group, KS)
         lines.append([f"seed {seed}", *(f"{x:.3f}" for x in scores_PK.mean(0))])
         for row, other in others.items():
             if (theirs := data.over(other, sets, KS)) is not None:

@@ -13,10 +13,10 @@ from typing import Any
 from experiments.grid.engines import TransformersEngine, VllmEngine
 from experiments.grid.gpu import GpuWatch
 from experiments.grid.kept import make
-from experiments.grid.plan import BASE, HERE, EvalSet, Grid, base_share, made_of
+from experiments.grid.plan import BASE, EvalSet, Grid, base_share, config_of, made_of
 from experiments.grid.results import all_sampled, whole
 from experiments.grid.sets import Sets, number
-from maxk.config import TrainConfig, read_config
+from maxk.config import TrainConfig
 from maxk.grade.run import ungraded
 from maxk.grade.worker import Grader
 from maxk.records import Problem
@@ -84,9 +84,8 @@ class Cell:
         return self.folder / "smaller.json"
 
     def config(self) -> TrainConfig:
-        """What is trained: the committed file, with this machine's places and this seed."""
-        file = HERE / "cells" / f"{self.name}.toml"
-        source = read_config(file).data.source
+        """What is trained: the cell, with this machine's places and this seed."""
+        source = config_of(self.name).data.source
         assert source is not None
         places = ["--run.out", str(self.folder / "train"), "--model.name", self.site.model]
         places += ["--data.source", str(self.site.data / source), "--trl.seed", str(self.seed)]
@@ -97,7 +96,7 @@ class Cell:
         else:
             options = json.dumps(self.site.engine.options)  # which TOML reads too, but for ":"
             places += ["--model.engine", options.replace(":", " =")]
-        config = read_config(file, [*places, *self.site.overrides])
+        config = config_of(self.name, [*places, *self.site.overrides])
         if not self.smaller.exists():
             return config
         trl = {**config.trl, **json.loads(self.smaller.read_text())}

@@ -18,10 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from experiments.grid import beside, planned, ways
-from experiments.grid.costs import drift_by_iteration, held_back, profile, sampling_profile
+from experiments.grid.costs import drift_by_iteration, profile, sampling_profile
 from experiments.grid.data import Data, metric_mean, pipes
 from experiments.grid.make_cells import CHOICES, METHODS, TRIES
 from experiments.grid.pairs import (
@@ -32,24 +30,24 @@ from experiments.grid.pairs import (
     against,
     by_seed,
     cut_off,
-    goal,
     methods,
     paired,
     sampled_of,
     sets_of,
     unfinished,
 )
-from experiments.grid.plan import BASE, HERE
+from experiments.grid.plan import BASE
 from experiments.grid.results import unpack
 from experiments.grid.shared import KS, four, halves, means, pools
 from experiments.published.paper import tables as paper_tables
+from experiments.results.add import stock_of
+from experiments.results.compact import RESULTS
 from maxk.evaluate import ranked
 from maxk.evaluate.samples import Metric
 from maxk.evaluate.tables import Table, markdown
 
 Column = tuple[str, Metric, int]  # set, metric, k
 FIRST = "-first"  # the tag of cells that were trained again later
-ENTROPY_EDGES = np.arange(0, 1.15, 0.1)  # of the shares; the last has what is above too
 
 
 def across(data: Data, cells: dict[str, str], columns: Sequence[Column], caption: str) -> str:
@@ -252,9 +250,9 @@ def tried(
     table = across(data, rows, columns, caption)
     lines = []
     for row, cell in rows.items():
-        logged = [r.about["train"]["metrics"] for r in data.cells[cell] if r.about["train"]]
+        logged = [data.logged(each) for each in data.cells[cell] if each.about["train"]]
         lag = metric_mean(logged, "policy_lag/iteration_3/mean")
-        entropy = float(data.entropies(cell, sets[0]).mean())
+        entropy = data.entropy(cell, sets[0])
         lines.append([row, entropy, lag, *against(data, cell, cells[reference], sets)])
     head = ["", f"entropy of a token on {sets[0]}", "policy lag before the third update of a batch"]
     count = "both" if len(sets) == 2 else "all"
@@ -317,33 +315,9 @@ def figure1(data: Data) -> str:
     return "\n\n".join(filter(None, tables))
 
 
-def figure2(data: Data) -> str:
-    """The distribution of the entropy of completions, as shares of all."""
-    rows = {"before": BASE, "after GRPO": "mbpp-grpo"}
-    rows |= {m: f"mbpp-{m}" for m in METHODS if m != "grpo"}
-    rows = {row: cell for row, cell in rows.items() if data.has(cell, "mbpp")}
-    lines = []
-    for row, cell in rows.items():
-        values = data.entropies(cell, "mbpp")
-        if len(values):
-            shares = np.histogram(np.minimum(values, ENTROPY_EDGES[-1]), ENTROPY_EDGES)[0] / len(
-                values
-            )
-            marks = np.percentile(values, (25, 50, 75))
-            lines.append(
-                [row, len(values), float(values.mean()), *map(float, marks), *map(float, shares)]
-            )
-    edges = [f"{low:.1f} to {low + 0.1:.1f}" for low in ENTROPY_EDGES[:-2]]
-    edges.append(f"{ENTROPY_EDGES[-2]:.1f} and more")
-    return (
-        pipes(["", "completions", "mean", "25 %", "50 %", "75 %", *edges], lines) if lines else ""
-    )
-
-
 def blocks() -> dict[str, Callable[[Data], str]]:
     """Every table by name."""
     made: dict[str, Callable[[Data], str]] = {
-        "goal": goal,
         "main-128": lambda data: beside_paper("2", main_table(data, "mbpp", "max", 128)),
         "main-1": lambda data: beside_paper("3", main_table(data, "mbpp", "max", 1)),
         "main-256": lambda data: main_table(data, "mbpp", "max", 256),
@@ -363,11 +337,9 @@ def blocks() -> dict[str, Callable[[Data], str]]:
         "drift": drift_table,
         "drift-fast": lambda data: drift_table(data, "-fast", "2e-5"),
         "drift-by-iteration": drift_by_iteration,
-        "held-back": held_back,
         "paper-kl": paper_kl,
         "trained-twice": trained_twice,
         "figure1": figure1,
-        "figure2": figure2,
         "profile": profile,
         "sampling": sampling_profile,
     }
@@ -378,7 +350,6 @@ def blocks() -> dict[str, Callable[[Data], str]]:
         made[f"{kind}-paired"] = lambda data, kind=kind: paired(data, kind)
         made[f"{kind}-cut-off"] = lambda data, kind=kind: cut_off(data, kind)
         made[f"{kind}-unfinished"] = lambda data, kind=kind: unfinished(data, kind)
-        made[f"{kind}-goal"] = lambda data, kind=kind: goal(data, kind)
     for k in (1, 128, 256):
         made[f"final-{k}"] = lambda data, k=k: main_table(data, "leetcode", "max", k, FINAL)
     for name in SETS:
@@ -395,7 +366,6 @@ def blocks() -> dict[str, Callable[[Data], str]]:
     made["final-cut-off"] = lambda data: cut_off(data, "leetcode", FINAL)
     made |= ways.tables()
     made["trainings-beside"] = lambda data: beside.trainings(data, ways.FOLDERS["trainings"])
-    made["final-goal"] = lambda data: goal(data, "leetcode", FINAL)
     for name in SETS:
         for metric in ("pass", "max"):
             made[f"{metric}-{name}"] = lambda data, name=name, metric=metric: beside_paper(
@@ -418,14 +388,14 @@ def fill(text: str, made: dict[str, str]) -> str:
 
 def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="tables from results")
-    parser.add_argument("--results", type=Path, default=HERE / "results")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--only", nargs="+", help="names of tables, with --unpack of results")
     parser.add_argument("--fill", type=Path, nargs="+", help="pages in experiments/archive")
     parser.add_argument("--unpack", type=Path)
     asked = parser.parse_args(given)
     if asked.unpack is not None:
         try:
-            made = unpack(asked.results, asked.unpack, asked.only)
+            made = unpack(stock_of(asked.results), asked.unpack, asked.only)
         except LookupError as error:
             parser.error(error.args[0])
         print(*made, sep="\n")

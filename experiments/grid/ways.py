@@ -7,7 +7,6 @@ in one way alone: the same training, and the cells of the last comparison, with 
 """
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,23 +15,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from experiments.grid.data import Data, pipes, with_interval
-from experiments.grid.pairs import FINAL, OURS, SETS, held_to, methods
-from experiments.grid.plan import HERE, without_seed
-from experiments.grid.planned import ROW, VALIDATION, alike, in_turn, of_last
-from experiments.grid.shared import KS, rewards_by_seed
+from experiments.grid.pairs import FINAL, SETS, methods
+from experiments.grid.plan import without_seed
+from experiments.grid.planned import ROW, VALIDATION, alike, of_last, pooled
+from experiments.grid.shared import KS
+from experiments.results.compact import RESULTS, Stock, samples_of
 from maxk.evaluate import allocated, cross_validated, differences, scores
-from maxk.evaluate.allocate import scaled_to
 from maxk.report.draw import write_files
 from maxk.report.theme import MUTED, Figure, Numbers, draw_line, legend, styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Of results, by what tables of them begin with.
-FOLDERS = {"ways": "arms", "trainings": "trainings"}
+# Studies, by what tables of them begin with.
+FOLDERS = {"ways": "configurations", "trainings": "several-runs"}
 TOGETHER = "all of these together"
 SAMPLED = ("mbpp", "humaneval", "leetcode")  # which all of the last comparison are measured on
 PAPER = "grpo"  # of the plans, the one of a method of the paper
@@ -44,21 +42,22 @@ Member = tuple[str, str]  # a cell and one of its ways
 class Ways:
     """The results of arms.py in a folder, by cell."""
 
-    folder: Path
+    stock: Stock
+    study: str
 
     @cached_property
     def about(self) -> dict[str, dict[str, Any]]:
-        files = sorted(self.folder.glob("*.json"))
-        return {file.stem: json.loads(file.read_text()) for file in files}
+        return self.stock.runs(self.study)
 
     @cached_property
-    def rows(self) -> dict[tuple[str, str, str, str], dict[str, list[float]]]:
+    def rows(self) -> dict[tuple[str, str, str, str], dict[str, np.ndarray]]:
         """Rewards by problem, of a cell, phase, way and set."""
-        found: dict[tuple[str, str, str, str], dict[str, list[float]]] = {}
+        found: dict[tuple[str, str, str, str], dict[str, np.ndarray]] = {}
         for cell in self.about:
-            for row in pq.read_table(self.folder / f"{cell}.parquet").to_pylist():
-                key = (cell, row["phase"], row["way"], row["set"])
-                found.setdefault(key, {})[row["problem"]] = row["reward"]
+            for row in self.stock.rows[self.study, cell]:
+                phase, way = row["configuration"].split(" ")
+                key = (cell, phase, way, row["set"])
+                found.setdefault(key, {})[row["problem"]] = samples_of(row)
         return found
 
     @cached_property
@@ -100,10 +99,10 @@ class Ways:
         there = [each for each in found if each is not None]
         if not there or len(there) < len(found):
             return None
-        pools = [in_turn([there[i] for i in group]) for group in alike(members)]
+        pools = [pooled([there[i] for i in group]) for group in alike(members)]
         return cross_validated(pools, len(self.plans[plan]), KS).mean(axis=0)
 
-    def rewards(self, member: Member, phase: str, sets: Sequence[str]) -> list[list[float]] | None:
+    def rewards(self, member: Member, phase: str, sets: Sequence[str]) -> list[np.ndarray] | None:
         """Of the problems of all sets by id; None where one of them is not there."""
         cell, way = member
         parts = [self.rows.get((cell, phase, way, name)) for name in sets]
@@ -111,27 +110,22 @@ class Ways:
             return None
         return [part[problem] for part in parts if part for problem in sorted(part)]
 
-    def by_plan(
-        self, plan: str, sets: Sequence[str], ks: Sequence[int], n: int | None = None
-    ) -> np.ndarray | None:
+    def by_plan(self, plan: str, sets: Sequence[str], ks: Sequence[int]) -> np.ndarray | None:
         """max@k of each problem of the sets, sampled by a plan: [problems, ks].
 
-        n: of as many samples in all as these, None if there are fewer; of all there are without.
+        None where it asks for more samples than there are.
         """
-        order = self.plans[plan]
-        asked = Counter(order)
+        asked = Counter(self.plans[plan])
         members = sorted(asked)
-        times = 1 if n is None else n / len(order)
         found = [self.rewards(member, "test", sets) for member in members]
         there = [
             each
             for member, each in zip(members, found, strict=True)
-            if each is not None and len(each[0]) >= times * asked[member]
+            if each is not None and len(each[0]) >= asked[member]
         ]
         if len(there) < len(found):
             return None
-        turns = [members.index(member) for member in order]
-        return allocated(there if n is None else scaled_to(there, turns, n), turns, ks)
+        return allocated(there, [members.index(member) for member in self.plans[plan]], ks)
 
     def alone(self, sets: Sequence[str], ks: Sequence[int]) -> dict[str, np.ndarray]:
         """The same of the trainings that were sampled in one way besides."""
@@ -219,39 +213,6 @@ def final(data: Data, row: str, sets: Sequence[str]) -> np.ndarray | None:
     return data.over(methods("leetcode", FINAL)[row], sets, KS)
 
 
-def goal(data: Data, folder: str) -> str:
-    """The plans against the best of the paper's in the last comparison, and against GRPO's plan.
-
-    p is by one training of the other and as many samples of both: the first 128, and 256 where the
-    plan's ways were sampled twice as often.
-    """
-    ways, k, lines = read(data, folder), max(KS), []
-    cells = {m: cell for m, cell in methods("leetcode", FINAL).items() if m not in OURS}
-    for name in SETS:
-        there = {m: found for m in cells if (found := final(data, m, [name])) is not None}
-        if not {"base", PAPER} <= there.keys() or not ways.plans:
-            continue
-        best = max((m for m in there if m != "base"), key=lambda m: there[m][:, -1].mean())
-        seeds = rewards_by_seed(data, cells[best], [name], k)
-        rival = seeds[min(seeds)]
-        paper = ways.by_plan(PAPER, [name], KS) if PAPER in ways.plans else None
-        for plan in ways.plans:
-            if plan in ("base", PAPER) or (own := ways.by_plan(plan, [name], KS)) is None:
-                continue
-            over_plan = None if paper is None else with_interval(differences(own, paper)[-1])
-            for n in (k, 2 * k):
-                if len(rival[0]) < n or (same := ways.by_plan(plan, [name], [k], n)) is None:
-                    continue
-                (fair,) = differences(same, scores([row[:n] for row in rival], [k]))
-                held = held_to(own, there, best, fair, KS)
-                lines.append([name, plan, best, held[0], n, *held[1:], over_plan])
-    head = ["set", "plan of", "best of the paper's", f"max@{k} over it, all seeds"]
-    head += ["samples of each", "one training and as many samples", "p of these", "k below base"]
-    return (
-        pipes([*head, "max@1 over GRPO", f"max@{k} over GRPO by its plan"], lines) if lines else ""
-    )
-
-
 # --- the figure ----------------------------------------------------------------------------------
 
 
@@ -295,12 +256,12 @@ def figure(data: Data, name: str) -> Figure:
 def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="draw what ways to sample are worth")
     parser.add_argument("name", choices=tuple(FOLDERS), help="as tables of them begin")
-    parser.add_argument("--results", type=Path, default=HERE / "results")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--out", type=Path, default=Path("out/figures"))
     asked = parser.parse_args(given)
     data = Data(asked.results)
     if not read(data, FOLDERS[asked.name]).plans:
-        parser.error(f"{asked.results / FOLDERS[asked.name]} has no plans")
+        parser.error(f"{asked.results} has no plans in {FOLDERS[asked.name]}")
     write_files([figure(data, asked.name)], asked.out)
 
 
@@ -309,7 +270,7 @@ def main(given: Sequence[str] | None = None) -> None:
 
 def tables() -> dict[str, Callable[[Data], str]]:
     """By their names."""
-    kinds = {"": curves, "-orders": orders, "-each": each, "-over": gaps, "-goal": goal}
+    kinds = {"": curves, "-orders": orders, "-each": each, "-over": gaps}
     return {
         f"{name}{kind}": partial(make, folder=folder)
         for name, folder in FOLDERS.items()
@@ -320,7 +281,7 @@ def tables() -> dict[str, Callable[[Data], str]]:
 @lru_cache(2)
 def read(data: Data, folder: str) -> Ways:
     """Once for all tables of the same results."""
-    return Ways(data.folder / folder)
+    return Ways(data.stock, folder)
 
 
 if __name__ == "__main__":

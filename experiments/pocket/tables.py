@@ -1,17 +1,20 @@
-"""The tables of experiments/archive/pocket.md from the results that lie here.
+"""The tables of experiments/archive/pocket.md, from the stored results or those of a new run.
 
-    python experiments/pocket/tables.py experiments/pocket/results/rewards.parquet
+    python -m experiments.pocket.tables                            # the stored ones
+    python -m experiments.pocket.tables out/demo-full/results      # what `full` left there
 
 Means over seeds. An interval holds 95 % of 2,000 draws in which problems, and for each method its
 seeds, are drawn again with replacement; differences are paired by problem.
 """
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 
+from experiments.results.add import fold
+from experiments.results.compact import Kept, read, samples_of
 from maxk import max_at_k, pass_at_k
 from maxk.pocket.families import HELD_OUT, SEEN
 
@@ -21,18 +24,18 @@ OPEN = {family.name for family in (*SEEN, *HELD_OUT) if family.hidden}
 Curves = dict[str, np.ndarray]  # per cell: seeds x problems x k
 
 
-def curves(file: Path, metric: str) -> tuple[Curves, list[str]]:
+def curves(runs: Iterable[Kept], metric: str) -> tuple[Curves, list[str]]:
     """Every cell's estimates, and the problems in their order."""
-    passed: dict[tuple[str, int], dict[str, list[int]]] = {}
-    for row in pq.read_table(file).to_pylist():
-        passed.setdefault((row["cell"], row["seed"]), {})[row["problem"]] = row["passed"]
-    problems = sorted(next(iter(passed.values())))
-    of: dict[str, list[np.ndarray]] = {}
-    for (cell, _), rewards in sorted(passed.items(), key=lambda item: item[0][1]):
-        matrix = np.array([rewards[problem] for problem in problems]) / 8
+    found: dict[str, list[np.ndarray]] = {}
+    problems: list[str] = []
+    for run in sorted(runs, key=lambda run: run.about["seed"]):
+        rows = sorted(run.rows, key=lambda row: row["problem"])
+        problems = problems or [row["problem"] for row in rows]
+        matrix = np.array([samples_of(row) for row in rows])
         estimate = max_at_k if metric == "max" else pass_at_k
-        of.setdefault(cell, []).append(np.stack([estimate(matrix, k) for k in KS], axis=-1))
-    return {cell: np.stack(seeds) for cell, seeds in of.items()}, problems
+        made = np.stack([estimate(matrix, k) for k in KS], axis=-1)
+        found.setdefault(run.about["cell"], []).append(made)
+    return {cell: np.stack(seeds) for cell, seeds in found.items()}, problems
 
 
 def redrawn(seeds: np.ndarray, problems: np.ndarray, generator: np.random.Generator) -> np.ndarray:
@@ -42,11 +45,16 @@ def redrawn(seeds: np.ndarray, problems: np.ndarray, generator: np.random.Genera
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="pass@k or max@k of every cell")
-    parser.add_argument("file", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?", help="with rewards.parquet")
+    parser.add_argument("--study", default="pocket", help="of the stored results")
     parser.add_argument("--metric", choices=("max", "pass"), default="max")
     parser.add_argument("--beside", default="grpo", help="the cell for the differences")
     given = parser.parse_args()
-    found, problems = curves(given.file, given.metric)
+    if given.folder is None:
+        runs = [run for run in read().all() if run.study == given.study]
+    else:
+        runs = fold(given.folder, given.study)
+    found, problems = curves(runs, given.metric)
     told = np.array([problem.split("-", 1)[1] not in OPEN for problem in problems])
     generator = np.random.default_rng(0)
     draws: dict[str, list[np.ndarray]] = {cell: [] for cell in found}

@@ -1,6 +1,6 @@
 """The registered experiments, counted by runs: PROTOCOL.md says what is asked.
 
-python -m experiments.registered.analysis           # tables, from experiments/grid/results
+python -m experiments.registered.analysis           # tables, from experiments/results
 python -m experiments.registered.analysis --power   # what so many runs can tell apart
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 from scipy import stats
 
 from experiments.grid.data import Data, pipes
-from experiments.grid.plan import HERE
+from experiments.results.compact import RESULTS
 from maxk.evaluate import adjust
 
 SETS = ("mbpp", "humaneval", "leetcode")
@@ -37,6 +37,7 @@ class Experiment:
     arms: dict[str, str]  # the cell of each
     runs: int  # of an arm, planned
     questions: tuple[Question, ...]
+    ended: bool = False  # no run will follow: the page answers by the runs there are
 
 
 E1 = Experiment(
@@ -177,7 +178,7 @@ def powers() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--results", type=Path, default=HERE / "results")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--power", action="store_true", help="what the runs can tell apart")
     given = parser.parse_args()
     if given.power:

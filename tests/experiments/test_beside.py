@@ -32,11 +32,13 @@ def data(tmp_path, monkeypatch) -> Data:
     for i in range(3):
         rewards = [FAILS] * (2 * i) + [SOLVES] * 2 + [FAILS] * (4 - 2 * i)
         cell = f"leetcode-off-policy-exact-s{11 + i}"
-        write_arms(out / "trainings", cell, {("test", "plain"): rewards})
+        write_arms(out / "several-runs", cell, {("test", "plain"): rewards})
     mean = "leetcode-off-policy-exact-of-3-s11"
-    write_arms(out / "trainings", mean, {("test", "plain"): [SOLVES] * 6})
+    write_arms(out / "several-runs", mean, {("test", "plain"): [SOLVES] * 6})
     # A training from before, in another folder, which solves nothing.
-    write_arms(*(out / "arms", "leetcode-off-policy-exact-s9"), {("alone", "plain"): [FAILS] * 6})
+    write_arms(
+        *(out / "configurations", "leetcode-off-policy-exact-s9"), {("alone", "plain"): [FAILS] * 6}
+    )
     return Data(out)
 
 

@@ -3,31 +3,49 @@
 import doctest
 import importlib
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from experiments.grid import plan
-from experiments.grid.make_cells import METHODS, cells, text_of
-from experiments.grid.plan import BASE, HERE, asked, cell_names, matching, read_grid, steps_of
+from experiments.grid import make_cells, plan
+from experiments.grid.make_cells import METHODS, cells
+from experiments.grid.plan import (
+    BASE,
+    HERE,
+    asked,
+    cell_names,
+    config_of,
+    matching,
+    read_grid,
+    steps_of,
+)
 from experiments.pocket.tried import register
-from maxk.config import read_config
+from maxk.config import TrainConfig, read_config
 from maxk.data import load
 from maxk.train.job import trl_config
 
 FOLDER = os.environ.get("MAXK_REAL_DATA")
 
 
-def test_the_files_are_what_the_table_makes():
-    made = {name: text_of(cell) for name, cell in cells().items()}
-    there = {path.stem: path.read_text() for path in (HERE / "cells").glob("*.toml")}
-    assert there == made
+def test_the_files_are_what_the_table_makes(tmp_path, monkeypatch):
+    monkeypatch.setattr(make_cells, "HERE", tmp_path)
+    shutil.copy(HERE / "grid.toml", tmp_path)
+    make_cells.main()
+    for name in ("base.toml", "cells.txt"):
+        assert (tmp_path / name).read_text() == (HERE / name).read_text()
+
+
+@pytest.mark.parametrize("name", sorted(cells()))
+def test_a_line_and_the_base_are_the_whole_configuration(name):
+    register()
+    assert config_of(name) == TrainConfig.model_validate(cells()[name])
 
 
 @pytest.mark.parametrize("name", sorted(cells()))
 def test_a_cell_is_a_configuration_that_trl_takes(name):
     register()
-    config = read_config(HERE / "cells" / f"{name}.toml", ["--trl.bf16", "false"])
+    config = config_of(name, ["--trl.bf16", "false"])
     args = trl_config(config)
     assert (args.method, args.k) == (config.method.name, config.method.k)
     assert args.generation_batch_size == 256
@@ -77,9 +95,7 @@ def test_a_cell_without_a_place_comes_last_and_a_place_without_a_cell_is_passed_
     tmp_path, monkeypatch
 ):
     """A file that was left behind must not cost the others a slot on a GPU."""
-    (tmp_path / "cells").mkdir()
-    for name in ("known", "new"):
-        (tmp_path / "cells" / f"{name}.toml").touch()
+    (tmp_path / "cells.txt").write_text("known\nnew --method.k 2\n")
     (tmp_path / "order.txt").write_text("lost\nknown\nbase\n")
     monkeypatch.setattr(plan, "HERE", tmp_path)
     assert cell_names() == ["known", "base", "new"]
@@ -104,7 +120,7 @@ def test_the_steps_of_a_training_are_counted_as_the_trainer_counts_them():
     from maxk.train.arithmetic import arithmetic
 
     for name, prompts in (("mbpp-grpo", 464), ("leetcode-grpo", 1401), ("drift-grpo", 464)):
-        config = read_config(HERE / "cells" / f"{name}.toml", ["--trl.bf16", "false"])
+        config = config_of(name, ["--trl.bf16", "false"])
         counted = arithmetic(trl_config(config), prompts)
         assert steps_of(config, prompts) == (counted.steps, counted.updates_per_batch)
 

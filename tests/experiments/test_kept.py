@@ -8,10 +8,10 @@ import torch
 from safetensors.torch import load_file
 
 from experiments.grid.kept import make
-from experiments.grid.plan import cell_names, made_of
+from experiments.grid.plan import cell_names, config_of, made_of
 from experiments.grid.results import read_results
 from experiments.grid.run import FAILED
-from maxk.config import TrainConfig, read_config
+from maxk.config import TrainConfig
 from maxk.pocket import resolve
 from maxk.store.run import Run
 from tests.experiments.small import write_data, write_grid
@@ -71,9 +71,8 @@ def test_a_cell_made_from_another_is_on_the_line_to_the_base_model(tmp_path):
 
 
 def test_a_cell_that_is_trained_otherwise_is_refused(tmp_path):
-    cells = Path("experiments/grid/cells")
-    kept = read_config(cells / "choose-grpo-kept-30.toml", ["--run.out", str(tmp_path / "a")])
-    other = read_config(cells / "choose-off-policy.toml")
+    kept = config_of("choose-grpo-kept-30", ["--run.out", str(tmp_path / "a")])
+    other = config_of("choose-off-policy")
     with pytest.raises(ValueError, match="is not trained as"):
         make(kept, [other])
     assert not (tmp_path / "a").exists()
@@ -85,7 +84,7 @@ def trained(cell: str, out: Path, start: Path, seed: int, weights: int) -> Train
     if weights == 1:  # this one needed more memory than there was
         places += ["--trl.per_device_train_batch_size", "16"]
         places += ["--trl.gradient_accumulation_steps", "16"]
-    config = read_config(Path("experiments/grid/cells") / f"{cell}.toml", places)
+    config = config_of(cell, places)
     run = Run.start(out, "train", config.model_dump(mode="json"))
     tiny_model(weights)[0].save_pretrained(run.folder / "model")
     (run.folder / "metrics.jsonl").write_text('{"step": 1, "loss": 0.5}\n')
@@ -100,8 +99,8 @@ def test_a_mean_is_one_of_trainings_with_seeds_that_follow(tmp_path, cell, share
         trained("choose-grpo", tmp_path / f"{i}", tmp_path / "start", 4 + i, i) for i in range(3)
     ]
     places = ["--run.out", str(tmp_path / "mean"), "--model.name", str(tmp_path / "start")]
-    file = Path("experiments/grid/cells") / f"choose-{cell}.toml"
-    make(config := read_config(file, [*places, "--trl.seed", "4"]), parts, share)
+    made = f"choose-{cell}"
+    make(config := config_of(made, [*places, "--trl.seed", "4"]), parts, share)
     found = load_file(tmp_path / "mean" / "model" / "model.safetensors")
     seeds = [tiny_model(i)[0].state_dict() for i in range(3)]
     begun = tiny_model(9)[0].state_dict()
@@ -114,7 +113,7 @@ def test_a_mean_is_one_of_trainings_with_seeds_that_follow(tmp_path, cell, share
     assert noted == ['{"seed": 4}', '{"seed": 5}', '{"seed": 6}']
     with pytest.raises(ValueError, match="is not trained as"):
         make(config, [parts[0], parts[2], parts[1]])
-    smaller = read_config(file, [*places, "--trl.gradient_accumulation_steps", "4"])
+    smaller = config_of(made, [*places, "--trl.gradient_accumulation_steps", "4"])
     with pytest.raises(ValueError, match="is not trained as"):
         make(smaller, parts)
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from experiments.grid.data import Data
-from experiments.grid.plan import HERE, cell_names, made_of
+from experiments.grid.plan import cell_names, made_of
 from experiments.registered import analysis
 
 
@@ -38,7 +38,7 @@ def test_power_is_how_often_a_test_finds_the_difference():
 
 
 def test_runs_are_pooled_over_all_problems_of_the_sets():
-    data = Data(HERE / "results")
+    data = Data()
     runs = analysis.by_run(data, "leetcode-grpo-final")
     assert runs.shape == (5, 4)  # three more were measured on one set alone
     sizes = [499, 164, 100]
@@ -49,5 +49,5 @@ def test_runs_are_pooled_over_all_problems_of_the_sets():
 def test_arms_with_fewer_than_three_runs_answer_nothing(monkeypatch):
     cells = {"GRPO": "leetcode-grpo-final", "few": "leetcode-off-policy-final"}
     questions = (analysis.Question("few", "GRPO", 128),)
-    found = analysis.answers(Data(HERE / "results"), analysis.Experiment("", cells, 4, questions))
+    found = analysis.answers(Data(), analysis.Experiment("", cells, 4, questions))
     assert "fewer than 3 runs a side" in found

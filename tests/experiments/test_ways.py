@@ -64,7 +64,7 @@ def data(tmp_path) -> Data:
         "validation": [0.25] * 8,
     }
     write_arms(
-        *(out / "arms", trained),
+        *(out / "configurations", trained),
         {
             ("validation", "cold"): [NONE[:16] + ALL[:16]] * 16,
             ("test", "cold"): cold,
@@ -76,7 +76,7 @@ def data(tmp_path) -> Data:
         together=together,
     )
     write_arms(
-        *(out / "arms", "leetcode-grpo-s9"),
+        *(out / "configurations", "leetcode-grpo-s9"),
         {("test", "plain"): solved["leetcode-grpo", 1]},
         plan={"order": ["plain"] * 128, "validation": [0.125] * 8},
         together=together,
@@ -114,7 +114,7 @@ def test_what_a_plan_promises_is_beside_what_it_is_worth_on_other_problems(tmp_p
     monkeypatch.setattr(ways, "VALIDATION", ("mbpp",))
     cell = "leetcode-grpo-s9"
     write_arms(
-        *(tmp_path / "arms", cell),
+        *(tmp_path / "configurations", cell),
         {("validation", "b"): [NONE[:64]] * 5, ("validation", "a"): [ALL[:64]] + [NONE[:64]] * 4},
         ways={"b": {}, "a": {}},
         plan={"order": ["a"] * 64 + ["b"] * 64, "validation": [0.2] * 8},
@@ -151,49 +151,13 @@ def test_plans_are_held_to_other_plans_problem_by_problem(data, monkeypatch):
     assert not [row for row in found if "plan of grpo over the plan of grpo" in row]
 
 
-def test_the_goal_is_by_as_many_samples_and_says_what_the_papers_method_has_by_a_plan(data):
-    rows = [line.strip("| ").split(" | ") for line in blocks()["ways-goal"](data).splitlines()[2:]]
-    own, together = rows
-    assert own[:3] == ["mbpp", "off-policy-exact", "grpo"]
-    assert own[3].startswith("+0.500 (")
-    assert own[4] == "128"
-    assert own[5].startswith("+0.500 (")
-    # 12 problems gained, 4 lost, all by one: 12 or more of 16 throws of a coin, on either side.
-    chance = 2 * sum(math.comb(16, heads) for heads in range(12, 17)) / 2**16
-    assert float(own[6]) == pytest.approx(chance, abs=1e-4)
-    assert own[7:9] == ["none", "+0.250"]
-    assert own[9].startswith("+0.500 (")
-    assert together[1] == "all of these together"
-    assert together[5].startswith("+0.750 (")
-    assert together[6].endswith(" *")
-
-
-def test_what_is_sampled_twice_as_often_is_tested_by_twice_as_many_too(tmp_path):
-    """Of 256 samples of every problem the 129th solves it."""
-    out, cell = tmp_path / "out", "leetcode-off-policy-exact-s11"
-    for name in ("base", "leetcode-grpo"):
-        folder = tmp_path / "work" / f"{name}-final-s1"
-        write_set(folder, "mbpp", np.zeros((8, 2 * N)))
-        collect(folder, out, {**ABOUT, "cell": name, "seed": 1, "tag": "-final"}, ["mbpp"])
-    write_arms(
-        *(out / "trainings", cell),
-        {("test", "plain"): [[*NONE, 1.0, *NONE[1:]]] * 8},
-        plan={"order": ["plain"] * N, "validation": [0.0] * 8},
-    )
-    table = blocks()["trainings-goal"](Data(out))
-    by_128, by_256 = (line.strip("| ").split(" | ") for line in table.splitlines()[2:])
-    assert by_128[4:6] == ["128", "+0.000 (+0.000 to +0.000)"]
-    assert by_256[4] == "256"
-    assert by_256[5].startswith("+0.500 (")  # half of all choices of 128 have the one that does
-
-
 def test_without_plans_there_are_no_tables(tmp_path):
-    for name in ("ways", "ways-orders", "ways-over", "ways-goal"):
+    for name in ("ways", "ways-orders", "ways-over"):
         assert blocks()[name](Data(tmp_path)) == ""
 
 
 def test_trainings_of_one_method_are_named_by_their_seeds_and_plans_need_their_samples(tmp_path):
-    folder = tmp_path / "trainings"
+    folder = tmp_path / "several-runs"
     cells = ["leetcode-grpo-s1", "leetcode-grpo-s2"]
     together = {"order": [[cells[0], "a"], [cells[1], "a"]] * 64, "validation": [0.5] * 8}
     for cell, rewards in zip(cells, ([ALL[:64], NONE[:64]], [NONE[:64], NONE[:64]]), strict=True):

@@ -115,7 +115,9 @@ def bon_max_second(r: Tensor) -> Tensor:
 
     .. math:: A_i = \bigl(r_{\max} - \max_{r_j < r_{\max}} r_j\bigr) \, 1[r_i = r_{\max}]
 
-    Tang et al. 2025, arXiv 2503.19595, with ties as in the paper's appendix A.
+    Tang et al. 2025, arXiv 2503.19595, with ties as in the paper's appendix A: each of several best
+    samples gets the lead over the rest. verl's grpo_passk gives all of them 0, and divides by the
+    group's standard deviation unless told not to.
     """
     best = r.amax(-1, keepdim=True)
     second = torch.where(r == best, -torch.inf, r).amax(-1, keepdim=True)
@@ -146,8 +148,10 @@ def bon_centered(r: Tensor, k: int) -> Tensor:
 
     .. math:: A_i = w_i - \frac{k}{n} \, \text{max@}k(r_{-i}) = \frac{w_i - \bar w}{1 - k/n}
 
-    k/n times the leave-one-out estimators of MaxPO and OrderGrad. Not PKPO's sloo, which subtracts
-    k/(n-1) of the others' max@k where this subtracts k/n.
+    k/n times the leave-two-out estimator of MaxPO (arXiv 2606.06080) and the leave-one-out one of
+    OrderGrad (arXiv 2606.06096). Not PKPO's sloo (arXiv 2505.15201) as listed there, which
+    subtracts k/(n-1) of the others' max@k where this subtracts k/n: its mean is not 0, and its
+    direction changes when a constant is added to all rewards.
     """
     return on_policy(r, k, "loo")
 

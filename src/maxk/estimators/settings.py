@@ -79,7 +79,7 @@ FACTS: dict[str, MethodFacts] = {
     ),
     "bon-centered": MethodFacts(
         summary="on-policy weights of max@k with max@k of the others as baseline; unbiased",
-        reference="k/n times the leave-one-out weights of MaxPO and OrderGrad",
+        reference="k/n times MaxPO, arXiv 2606.06080, and OrderGrad, arXiv 2606.06096",
         uses_k=True,
         needs_k_below_n=True,
     ),

@@ -1,0 +1,1 @@
+"""The results that everything published rests on: four files, and what is made of them."""

@@ -1,0 +1,76 @@
+"""The results page: every number from the stored files, no claim by a single run."""
+
+import re
+
+import pytest
+
+from experiments.results import claims, figure, page
+
+
+@pytest.fixture(scope="module")
+def made() -> str:
+    return page.page()
+
+
+def rows(made: str, title: str) -> list[list[str]]:
+    table = made.partition(f"## {title}\n")[2].partition("\n#")[0]
+    lines = [line.strip("| ").split(" | ") for line in table.splitlines() if line[:1] == "|"]
+    return lines[2:]
+
+
+def test_every_number_on_the_page_is_what_the_files_give(made):
+    assert page.PAGE.read_text() == made
+
+
+def test_the_readme_says_what_the_page_says(made):
+    text = page.README.read_text()
+    assert page.with_sentences(text) == text
+    for line in page.sentences()[:2]:
+        assert f"- {line}\n" in text
+        assert f"- {line}\n" in made
+
+
+def test_the_figure_is_of_the_runs_that_are_counted():
+    names = re.findall(r">([^<>]*runs\))<", page.FIGURE.read_text())
+    runs = claims.stored()[1]
+    for name, label in zip(names, (claims.GRPO, claims.BOTH), strict=True):
+        count = len(runs.measured(claims.METHODS[label], claims.POOLED, figure.SAMPLES))
+        assert f"({count} runs)" in name
+
+
+def test_no_row_of_a_claim_rests_on_one_run(made):
+    counts = [row[2] for row in rows(made, "The main comparison")]
+    assert set(counts) > {"-"}
+    assert "1" not in counts
+    each = [row[2].split("/") for row in rows(made, "Each set alone")]
+    assert not any("1" in counts for counts in each)
+    inference = [int(row[1]) for row in rows(made, "What to do at inference time instead")]
+    assert min(inference) >= 3
+
+
+def test_fewer_than_three_runs_are_given_no_verdict(made):
+    for row in rows(made, "The main comparison"):
+        if row[2].isdigit() and int(row[2]) < claims.MINIMUM:
+            assert all(cell in ("", "-") or "too few runs" in cell for cell in row[4:])
+
+
+def test_interval_and_verdict_do_not_contradict_each_other(made):
+    found = re.findall(r"([+-][\d.]+) \(([+-][\d.]+) to ([+-][\d.]+)\), ([^|;\n]+)", made)
+    assert len(found) > 20
+    for _, low, high, said in found:
+        zero = float(low) <= 0 <= float(high)
+        if said.startswith("not told apart"):
+            assert zero or "p = " in said
+        else:
+            assert not zero
+
+
+def test_a_difference_is_the_mean_of_one_method_minus_that_of_the_other():
+    runs = claims.stored()[1]
+    ours, theirs = (runs.named(name, claims.POOLED, 128) for name in (claims.BOTH, claims.GRPO))
+    assert ours is not None
+    assert theirs is not None
+    (claim,) = claims.claims([(ours, theirs, 128)])
+    assert claim is not None
+    assert claim.found.value == pytest.approx(ours.scores.mean() - theirs.scores.mean())
+    assert claim.found.runs == (4, 5)
