@@ -12,9 +12,12 @@ samples. The true difference is a sum over all problems and an integral over run
 """
 
 import argparse
+import json
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache
-from itertools import combinations
+from itertools import combinations, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,6 +44,7 @@ KS = (1, 8, 32, 128)
 SMALL = (20, 40, 100, 164, 500)
 PAIRS = (("GRPO", "GRPO"), ("GRPO", "off-policy"), ("base", "GRPO"))
 CHUNK = 400_000  # scores in memory at a time
+Cell = tuple[int, int, int, float, str, float]  # runs, problems, k, deviation, pair, coverage
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -145,7 +149,7 @@ def coverage(
     ks: Sequence[int] = (1, 32, 128),
     spreads: Sequence[float] = SPREADS,
     pairs: Sequence[tuple[str, str]] = PAIRS,
-) -> list[tuple[int, int, int, float, str, float]]:
+) -> list[Cell]:
     """The share of intervals that hold the truth: runs, problems, k, deviation, pair, share."""
     rng = np.random.default_rng(0)
     found = []
@@ -166,28 +170,44 @@ def coverage(
     return found
 
 
-def coverage_table(draws: int, sides: Sequence[int] = SIDES) -> Iterator[str]:
+def coverage_cell(asked: tuple[int, int, int, float]) -> list[Cell]:
+    """The coverage with so many draws, runs, problems, and this deviation, at every k and pair."""
+    draws, runs, count, between = asked
+    return coverage(draws, (runs,), (count,), spreads=(between,))
+
+
+def coverage_table(
+    draws: int, sides: Sequence[int] = SIDES, jobs: int = 1, save: Path | None = None
+) -> Iterator[str]:
     """A line for each deviation between runs, then what all cells say together."""
     head = ["runs a side", "problems", "deviation between runs", "the same method", "two methods"]
     yield from pipes([*head, "lowest", "highest"], [])
-    shares, wrong = [], []
-    for runs in sides:
-        for count in PROBLEMS:
-            for between in SPREADS:
-                cell = coverage(draws, (runs,), (count,), spreads=(between,))
-                same = [row[5] for row in cell if row[4] == "GRPO - GRPO"]
-                two = [row[5] for row in cell if row[4] != "GRPO - GRPO"]
-                shares += same + two
-                wrong += [1 - share for share in same]
-                ends = [f"{100 * each(same + two):.1f}" for each in (min, max)]
-                shown = f"{100 * between:.1f} pp"
-                yield line([runs, count, shown, percent(same), percent(two), *ends])
-    inside = np.mean((np.array(shares) >= 0.93) & (np.array(shares) <= 0.97))
+    asked = [(draws, *cell) for cell in product(sides, PROBLEMS, SPREADS)]
+    with ProcessPoolExecutor(jobs) as pool:
+        found = list(pool.map(coverage_cell, asked))
+    for (_, runs, count, between), cell in zip(asked, found, strict=True):
+        same, two = split(cell)
+        ends = [f"{100 * each(same + two):.1f}" for each in (min, max)]
+        yield line([runs, count, f"{100 * between:.1f} pp", percent(same), percent(two), *ends])
+    cells = [each for cell in found for each in cell]
+    same, two = split(cells)
+    shares, wrong = np.array(same + two), 1 - np.array(same)
+    inside = ((shares >= 0.93) & (shares <= 0.97)).mean()
     yield (
         f"\n{len(shares)} cells of {draws} comparisons: coverage {percent(shares)} % on average, "
-        f"{percent([inside])} % of cells in 93 to 97 %; the same method is called different in "
-        f"{percent(wrong)} % on average, at most in {percent([max(wrong)])} %."
+        f"{percent(inside)} % of cells in 93 to 97 %; the same method is called different in "
+        f"{percent(wrong)} % on average, at most in {percent(wrong.max())} %."
     )
+    if save is not None:
+        splits, alone_K, every, _ = placebo(nine(), 3)
+        shown = {"splits": splits, "ks": KS, "different": list(alone_K), "band": every}
+        save.write_text(json.dumps({"draws": draws, "cells": cells, "placebo": shown}) + "\n")
+
+
+def split(cells: Sequence[Cell]) -> tuple[list[float], list[float]]:
+    """The shares of pairs that are the same method, and of those that are two."""
+    same = [cell[5] for cell in cells if cell[4] == "GRPO - GRPO"]
+    return same, [cell[5] for cell in cells if cell[4] != "GRPO - GRPO"]
 
 
 def small(draws: int) -> Iterator[str]:
@@ -335,11 +355,15 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1000, help="comparisons for each cell")
     parser.add_argument("--only", choices=STUDIES, help="one study alone")
     parser.add_argument("--runs", type=int, nargs="*", default=SIDES, help="a side, of coverage")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, of coverage")
+    parser.add_argument(
+        "--save", type=Path, help="coverage and placebo as JSON: experiments/results/coverage.json"
+    )
     given = parser.parse_args()
     for name, (title, study) in STUDIES.items():
         if given.only in (None, name):
             print(f"## {title}\n", flush=True)
-            more = (given.runs,) if name == "coverage" else ()
+            more = (given.runs, given.jobs, given.save) if name == "coverage" else ()
             for text in study(given.draws, *more):
                 print(text, flush=True)
             print()

@@ -5,6 +5,7 @@ python -m experiments.results.page --check   # exit status 1 if one is not what 
 """
 
 import argparse
+import json
 import re
 from collections.abc import Sequence
 from itertools import combinations
@@ -23,6 +24,7 @@ from experiments.results.claims import (
     KS,
     LEVEL,
     METHODS,
+    MINIMUM,
     POOLED,
     SETS,
     Claim,
@@ -38,6 +40,7 @@ from maxk.evaluate import ensemble
 
 ROOT = Path(__file__).parents[2]
 PAGE, README = ROOT / "docs" / "results" / "index.md", ROOT / "README.md"
+COVERAGE = Path(__file__).parent / "coverage.json"
 FIGURE = ROOT / "docs" / "images" / "curves.svg"
 NAMES = {
     "mbpp": "MBPP",
@@ -335,6 +338,36 @@ def power(runs: Runs) -> str:
     return " ".join(found)
 
 
+def procedure() -> str:
+    """How often the intervals hold, and the placebo, as `benchmarks.replicates --save` left it."""
+    kept = json.loads(COVERAGE.read_text())
+    lines = []
+    for runs in sorted({cell[0] for cell in kept["cells"]}):
+        for name, problems in (("40", (40,)), ("100 and 500", (100, 500))):
+            cells = [cell for cell in kept["cells"] if cell[0] == runs and cell[1] in problems]
+            shares = [100 * cell[5] for cell in cells]
+            wrong = [100 - 100 * cell[5] for cell in cells if cell[4] == "GRPO - GRPO"]
+            mean = sum(shares) / len(shares)
+            lines.append(
+                [
+                    *(runs, name, f"{mean:.1f}", f"{min(shares):.1f} to {max(shares):.1f}"),
+                    *(f"{sum(wrong) / len(wrong):.1f}", f"{max(wrong):.1f}"),
+                ]
+            )
+    head = ["runs a side", "problems", "coverage of the 95 % interval", "lowest and highest cell"]
+    head += ["one method called two", "at most"]
+    placebo = kept["placebo"]
+    shares = ", ".join(f"{100 * share:.1f}" for share in placebo["different"])
+    ks = ", ".join(map(str, placebo["ks"]))
+    return (
+        f"In %, of {kept['draws']:,} simulated comparisons a cell:\n\n{pipes(head, lines)}\n\n"
+        f"Placebo: nine GRPO runs on LeetCode that differ in the seed alone, split in two with "
+        f"three or more a side in all {placebo['splits']} ways. The groups are called different "
+        f"in {shares} % of splits at k = {ks}. The splits are of one set of runs, so they are not "
+        "independent."
+    )
+
+
 def registered() -> tuple[str, str]:
     """The section of the page, and its sentence for README.md."""
     data, parts, counts = stored()[0], [], []
@@ -345,7 +378,12 @@ def registered() -> tuple[str, str]:
         parts.append(f"### {experiment.name}\n")
         parts.append(f"{done} of {planned} planned measurements are there.\n")
         if done:
-            parts.append(analysis.table(data, experiment) + "\n")
+            counted = [[arm, f"{count} of {experiment.runs}"] for arm, count in there.items()]
+            few = min(there.values()) < MINIMUM  # and a single run stands in no table of claims
+            parts.append(
+                (pipes(["arm", "runs"], counted) if few else analysis.table(data, experiment))
+                + "\n"
+            )
         if experiment.ended or all(count >= experiment.runs for count in there.values()):
             parts.append(analysis.answers(data, experiment) + "\n")
         else:
@@ -369,6 +407,7 @@ def page() -> str:
         "inference": inference(runs),
         "paper": paper(runs, main),
         "power": power(runs),
+        "procedure": procedure(),
         "registered": registered()[0].rstrip(),
         "findings": "\n".join(f"- {line}" for line in sentences("../../")),
     }

@@ -1,5 +1,6 @@
 """The results page: every number from the stored files, no claim by a single run."""
 
+import json
 import re
 
 import pytest
@@ -74,3 +75,22 @@ def test_a_difference_is_the_mean_of_one_method_minus_that_of_the_other():
     assert claim is not None
     assert claim.found.value == pytest.approx(ours.scores.mean() - theirs.scores.mean())
     assert claim.found.runs == (4, 5)
+
+
+def test_arms_of_fewer_than_three_runs_have_no_means(made):
+    table = made.partition("### E2")[2].partition("###")[0]
+    few = re.findall(r"^\| [^|]+ \| [0-2] of \d+ \|(.*)$", table, flags=re.MULTILINE)
+    assert not any(re.search(r"\d", rest) for rest in few)
+
+
+def test_the_intervals_hold_as_often_as_the_page_says(made):
+    kept = json.loads(page.COVERAGE.read_text())
+    for row in rows(made, "Whether the intervals hold"):
+        sizes = [int(each) for each in re.findall(r"\d+", row[1])]
+        cells = [c for c in kept["cells"] if c[0] == int(row[0]) and c[1] in sizes]
+        assert len(cells) == 36 * len(sizes)  # 3 pairs, 3 k, 4 deviations
+        low, high = (float(each) for each in row[3].split(" to "))
+        assert low == pytest.approx(100 * min(c[5] for c in cells), abs=0.051)
+        assert high == pytest.approx(100 * max(c[5] for c in cells), abs=0.051)
+        assert 93 <= float(row[2]) <= 97
+        assert float(row[5]) <= 6
