@@ -16,10 +16,13 @@ help: ## list the targets
 
 setup: $(INSTALLED) ## make .venv and install the tested set of packages and maxk into it
 
+# pip would compile 15,000 modules. The import compiles the 4,000 that maxk uses, in half the time.
 $(INSTALLED): requirements.lock pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(RUN) -m pip install --quiet --requirement requirements.lock
-	$(RUN) -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(RUN) -m pip install --quiet --no-compile --requirement requirements.lock
+	$(RUN) -m pip install --quiet --no-compile --no-deps --no-build-isolation --editable .
+	@env -u PYTHONDONTWRITEBYTECODE $(RUN) -W ignore -c "import trl.trainer.grpo_trainer, \
+		maxk.train.trainer, maxk.report.page, maxk.evaluate.read, maxk.cli.sample, rich.table"
 	@touch $(INSTALLED)
 
 browser: ## what the browser tests need, where it can be had: chromium, and axe-core from npm

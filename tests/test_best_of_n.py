@@ -23,14 +23,15 @@ HALF = "n = int(input()); print(n * 2 if n < 2 else 0)"
 class Scripted:
     """A sampler that says what it is told, by the number of the sample."""
 
-    def __init__(self, texts: list[str]) -> None:
+    def __init__(self, texts: list[str], tokens: int | None = 10) -> None:
         self.texts, self.asked = texts, list[tuple[int, ...]]()
+        self.tokens = tokens
 
     def sample(self, requests: Iterable[Request], settings: Sampling) -> Iterator[Completion]:
         for request in requests:
             self.asked.append(request.samples)
             for i in request.samples:
-                yield Completion(request.problem, i, self.texts[i], 10, "stop")
+                yield Completion(request.problem, i, self.texts[i], self.tokens, "stop")
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +118,23 @@ def test_the_command_passes_prompt_variants_on(tmp_path, monkeypatch, capsys):
     assert filled(Solve, given).run() == 0
     assert capsys.readouterr().out.endswith(f"{RIGHT}\n")
     assert sampler.ends == {i: ["\nBe brief.", "\nBe plain."][i % 2] for i in range(8)}
+
+
+def test_an_unknown_number_of_tokens_is_left_out_and_not_counted_as_0(
+    tmp_path, monkeypatch, capsys
+):
+    tests = [{"input": test.input, "output": test.output} for test in TESTS]
+    row = {"id": "double", "statement": "Double it.", "tests": tests}
+    file = tmp_path / "own.jsonl"
+    file.write_text(json.dumps(row) + "\n")
+    given = ["--problem", str(file), "--model", "m", "--base-url", "http://x"]
+    for tokens, said in ((10, "8 samples, 80 tokens, "), (None, "8 samples, ")):
+        sampler = Scripted([RIGHT] * 8, tokens)
+        monkeypatch.setattr("maxk.cli.solve.make_with", lambda *_, made=sampler: made)
+        assert filled(Solve, given).run() == 0
+        (line,) = [each for each in capsys.readouterr().out.splitlines() if "samples, " in each]
+        assert line.startswith(f"passes all the tests; {said}")
+        assert ("tokens" in line) == (tokens is not None)
 
 
 def test_errors_say_what_was_wrong(verifier):

@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,8 @@ def test_check_lists_every_fault_with_its_line(tmp_path):
         "4 faults",
     ):
         assert fault in said
+    file.write_text(json.dumps({**good, "tests": []}) + "\n")
+    assert maxk("data", "check", file, code=1).splitlines()[-1] == "1 fault"
     file.write_text(json.dumps(good) + "\n")
     assert "no faults" in maxk("data", "check", file)
 
@@ -138,6 +141,16 @@ def test_help_lists_all_commands_and_imports_none_of_them():
     ours = {name for name in modules if name.startswith("maxk")}
     assert ours <= {"maxk", "maxk.cli", "maxk.cli.table", "maxk.cli.help", "maxk.cli.arguments"}
     assert not {"numpy", "torch", "tyro", "rich", "pyarrow", "scipy"} & set(modules)
+
+
+def test_help_takes_at_most_0_3_seconds_of_cpu():
+    def seconds() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "maxk", "--help"], capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return sum(getattr(after, x) - getattr(before, x) for x in ("ru_utime", "ru_stime"))
+
+    assert min(seconds() for _ in range(3)) <= 0.3
 
 
 def test_version_and_no_command(capsys):

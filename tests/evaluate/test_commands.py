@@ -20,6 +20,7 @@ def run_of(
     rewards_PN: np.ndarray,
     data: str = "mbpp",
     cpu_seconds: float = 4.0,
+    unknown_tokens: bool = False,
     **changes: Any,
 ) -> Path:
     """A run with these rewards; completions are numbers, samples come in no order."""
@@ -50,7 +51,7 @@ def run_of(
                 {
                     **owner,
                     "completion": [f"print({value})" for value in values],
-                    "tokens": [10] * len(places),
+                    "tokens": [None if unknown_tokens and i == 0 else 10 for i in places],
                     "entropy": [0.25] * len(places),
                 }
             ),
@@ -98,6 +99,17 @@ def test_evaluate_prints_both_curves_and_writes_them_down(tmp_path):
     # the programs are print(0.0), print(0.25), ...: as many as there are different rewards
     different = sum(len(set(row)) for row in given.tolist()) / given.size
     assert written["different programs"] == pytest.approx(different)
+
+
+def test_one_completion_of_unknown_length_makes_the_number_of_tokens_unknown(tmp_path):
+    for name, unknown in (("known", False), ("unknown", True)):
+        folder = run_of(tmp_path / name, rewards(0)[:4], unknown_tokens=unknown)
+        done = maxk("evaluate", folder, "--json", tmp_path / "out.json")
+        assert done.returncode == 0, done.stderr
+        written = json.loads((tmp_path / "out.json").read_text())
+        assert written.get("tokens") == (None if unknown else 4 * 16 * 10)
+        assert ("tokens" in written) == ("tokens" in done.stdout) == (not unknown)
+        assert written["completions"] == 4 * 16
 
 
 def test_a_k_beyond_n_is_an_error_and_not_a_number(tmp_path):

@@ -84,6 +84,25 @@ def test_a_run_has_every_sample_of_every_problem(tmp_path):
     assert len((run.folder / "environment.jsonl").read_text().splitlines()) == 1
 
 
+class Silent(Fixed):
+    """A sampler that says of every other completion how many tokens it has."""
+
+    def sample(self, requests: Iterable[Request], settings: Sampling) -> Iterator[Completion]:
+        for each in super().sample(requests, settings):
+            yield dataclasses.replace(each, tokens=None if each.sample % 2 else 7)
+
+
+def test_unknown_numbers_of_tokens_stay_unknown(tmp_path):
+    run = start(tmp_path / "run")
+    state = sample(problems(2), Silent(), run, 4, SETTINGS)
+    assert state.tokens is None
+    assert state.rate.endswith(" completions/s")
+    assert [row["tokens"] for row in rows(run)] == [7, None, 7, None] * 2
+    whole = sample(problems(2), Fixed(), start(tmp_path / "whole"), 4, SETTINGS)
+    assert whole.tokens == 2 * 4 * len("p/1 1 0")
+    assert whole.rate.endswith(" tokens/s")
+
+
 def test_columns_have_the_documented_types(tmp_path):
     run = start(tmp_path / "run")
     sample(problems(1), Fixed(), run, 2, SETTINGS, grading=JUDGING)

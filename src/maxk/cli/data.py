@@ -164,7 +164,8 @@ class DataCheck:
         faults = check(self.file)
         for fault in faults:
             console.print(f"{self.file}, {fault}", markup=False, soft_wrap=True)
-        total = f"{len(faults)} faults" if faults else f"{self.file}: no faults"
+        many = f"{len(faults)} fault{'s' * (len(faults) > 1)}"
+        total = many if faults else f"{self.file}: no faults"
         console.print(total, markup=False, soft_wrap=True)
         return 1 if faults else 0
 
