@@ -98,7 +98,7 @@ def unbroken(world, tmp_path_factory) -> Path:
 def test_the_folder_holds_all_there_is_to_know(unbroken):
     run = Run.open(unbroken)
     assert run.config["method"] == {
-        "name": "off-policy-exact", "k": 2, "k_schedule": "constant", "k_switch": 0.5,
+        "name": "off-policy-exact", "k": 2, "k_schedule": "constant",
     }  # fmt: skip
     (start,) = [json.loads(x) for x in (unbroken / "environment.jsonl").read_text().splitlines()]
     assert start["versions"]["trl"]

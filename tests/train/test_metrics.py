@@ -86,10 +86,8 @@ def test_a_completion_without_a_reward_is_counted_and_left_out():
 def test_evaluation_has_a_figure_for_each_group():
     """Means over groups of different batches are then those over all groups."""
     found = evaluation_metrics(REWARDS[:2, :3], 3, 1.0)
-    assert found == {
-        "max_at/1": [1.0, 1.0], "pass_at/1": [1.0, 1.0], "max_at/2": [1.0, 1.0],
-        "pass_at/2": [1.0, 1.0], "max_at/3": [1.0, 1.0], "pass_at/3": [1.0, 1.0],
-    }  # fmt: skip
+    names = [f"{kind}_at/{k}" for kind in ("max", "pass") for k in (1, 2, 3)]
+    assert found == {name: [1.0, 1.0] for name in names}
     found = evaluation_metrics(REWARDS[3:, 4:], 2, 0.5)
     assert found["max_at/2"] == [0.5 * 3 / 6]
     assert found["pass_at/2"] == [3 / 6]

@@ -43,12 +43,12 @@ def group_metrics(
         "groups/unscored": (~there).any(-1).float().mean().item(),
         "weights/rms": weights_PN.double().square().mean().sqrt().item(),
     }
-    for each in shown_ks(k, n):
-        if values := curve(rewards_PN, each):
-            out[f"max_at/{each}"] = sum(values) / len(values)
+    curves = {each: curve(rewards_PN, each) for each in shown_ks(k, n)}
+    out |= {f"max_at/{each}": sum(x) / len(x) for each, x in curves.items() if x}
     if full_reward is not None:
         short = (there & (rewards_PN < full_reward)).sum(-1)
-        out["groups/all_correct"] = ((short < (k or 1)) & there.any(-1)).float().mean().item()
+        all_correct = (short < (k or 1)) & there.any(-1)
+        out |= {"groups/all_correct": all_correct.float().mean().item()}
     return out
 
 
@@ -56,13 +56,12 @@ def evaluation_metrics(
     rewards_PN: Tensor, k: int | None, full_reward: float | None
 ) -> dict[str, list[float]]:
     """max@k of each group that was sampled for evaluation, and pass@k; per group, for a mean."""
-    out = {}
-    for each in shown_ks(k, rewards_PN.shape[-1]):
-        out[f"max_at/{each}"] = curve(rewards_PN, each)
-        if full_reward is not None:
-            passed_PN = (rewards_PN >= full_reward).double().where(~rewards_PN.isnan(), torch.nan)
-            out[f"pass_at/{each}"] = curve(passed_PN, each)
-    return out
+    ks = shown_ks(k, rewards_PN.shape[-1])
+    out = {f"max_at/{each}": curve(rewards_PN, each) for each in ks}
+    if full_reward is None:
+        return out
+    passed_PN = (rewards_PN >= full_reward).double().where(~rewards_PN.isnan(), torch.nan)
+    return out | {f"pass_at/{each}": curve(passed_PN, each) for each in ks}
 
 
 def unique_share(ids: Sequence[int], n: int) -> float:

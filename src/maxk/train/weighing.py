@@ -29,8 +29,9 @@ def group_weights(
     """`maxk.estimators.advantages`, of groups from which some are missing: their reward is NaN."""
 
     def weighed(rewards: Tensor, log_ratios: Tensor | None) -> Tensor:
-        given = 0 if log_ratios is None else log_ratios
-        return advantages(method, rewards, k, given, clamp_delta=clamp_delta)
+        if log_ratios is None:
+            return advantages(method, rewards, k, log_ratios=0)
+        return advantages(method, rewards, k, log_ratios, clamp_delta=clamp_delta)
 
     there_PN = ~rewards_PN.isnan()
     whole_P = there_PN.all(-1)

@@ -7,6 +7,7 @@ verl divides by are then those at the start of the epoch. Its own ratio is 1 at 
 step, and its gradient there weight times grad log pi.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +38,7 @@ from maxk.integrations.verl.advantage import (
     too_small,
 )
 
+_log = logging.getLogger(__name__)
 SUMS = ("seq-mean-token-sum", "seq-mean-token-sum-norm")  # over the tokens of a completion
 
 
@@ -197,8 +199,13 @@ def several(config: DictConfig) -> bool:
 
 def dropouts(model: DictConfig) -> dict[str, float]:
     """The rates of dropout of a model's configuration and of its adapter, if they are not 0."""
-    own = AutoConfig.from_pretrained(model.path, trust_remote_code=model.trust_remote_code)
-    rates = {**own.to_dict(), **(model.get("override_config") or {})}
+    trusted = bool(model.get("trust_remote_code"))
+    try:
+        rates = AutoConfig.from_pretrained(model.path, trust_remote_code=trusted).to_dict()
+    except OSError as error:  # on a file system that verl copies from later
+        _log.warning("%s was not looked through for dropout: %s", model.path, error)
+        rates = {}
+    rates |= dict(model.get("override_config") or {})
     lora = model.get("lora") or {}
     if model.get("lora_rank") or lora.get("rank"):
         rates["lora.dropout"] = lora.get("dropout") or 0.0
