@@ -16,7 +16,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from maxk.config import ConfigError, TrainConfig
 from maxk.estimators import METHODS, advantages
 from maxk.store.run import Run
-from maxk.train import MaxKTrainer
+from maxk.train import MaxKConfig, MaxKTrainer
 from maxk.train.job import trl_config
 from maxk.train.plan import plan_of
 from maxk.train.recorder import conversation
@@ -353,6 +353,37 @@ def test_a_word_of_the_command_line_has_the_type_of_its_field(tmp_path):
 def test_a_value_that_its_field_cannot_have_is_refused(tmp_path, name, value, said):
     with pytest.raises(ConfigError, match=said):
         trl_config(asked(tmp_path, **{name: value}))
+
+
+def test_an_empty_table_of_lora_is_an_adapter(tmp_path):
+    given = {"run": {"out": tmp_path}, "model": {"name": "m"}, "data": {"name": "d"}, "lora": {}}
+    config_of = TrainConfig.model_validate(given)
+    assert config_of.lora == {}
+    vllm = TrainConfig.model_validate({**given, "model": {"name": "m", "sampler": "vllm"}})
+    with pytest.raises(ConfigError, match="has no adapters"):
+        trl_config(vllm)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"generation_kwargs": {"typical_p": 0.9}}, r"trl\.typical_p=0\.9 is of TRL's sampling"),
+        ({"generation_kwargs": '{"stop_strings": "a"}'}, r"trl\.stop_strings='a' is of TRL's"),
+        ({"repetition_penalty": 1.2}, r"trl\.repetition_penalty=1\.2 is of TRL's sampling"),
+        ({"cache_implementation": "static"}, r"trl\.cache_implementation='static' is of TRL's"),
+        ({"use_transformers_continuous_batching": True}, "is of TRL's sampling, and model.sampler"),
+    ],
+)
+def test_another_sampler_refuses_what_it_does_not_have(tmp_path, given, said):
+    if not given.keys() <= MaxKConfig.__dataclass_fields__.keys():
+        pytest.skip("a TRL without the setting")
+    whole = asked(tmp_path, **given).model_dump()
+    whole["model"]["sampler"] = "maxk"
+    with pytest.raises(ConfigError, match=said):
+        trl_config(TrainConfig.model_validate(whole))
+    taken = asked(tmp_path, generation_kwargs={"max_new_tokens": 5, "top_k": 0}).model_dump()
+    taken["model"]["sampler"] = "maxk"
+    trl_config(TrainConfig.model_validate(taken))
 
 
 # --- 7: the end ------------------------------------------------------------------------------

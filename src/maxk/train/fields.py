@@ -44,7 +44,6 @@ class Rule:
 RULES = (
     Rule(
         (
-            "average_tokens_across_devices",
             "batch_eval_metrics",
             "eval_do_concat_batches",
             "include_for_metrics",

@@ -57,11 +57,11 @@ class Recorder:
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
         """Count the time of this to a phase of the step, as `seconds/PHASE` in the metrics."""
-        begun, counts = time.perf_counter(), self._training()
+        begun = time.perf_counter()
         try:
             yield
         finally:
-            if counts:
+            if self._training():  # a step after an evaluation begins in its mode
                 self._seconds[phase] += time.perf_counter() - begun
 
     def note_seconds(self) -> None:

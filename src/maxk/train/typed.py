@@ -49,9 +49,9 @@ def as_kind(name: str, value: Any, kinds: set[Any]) -> Any:
     if kinds - plain - {types.NoneType, dict, list}:  # names of optimisers and the like
         return value
     if isinstance(value, str):
-        if value.lower() in ("none", "null") and types.NoneType in kinds:
+        if value == "None" and types.NoneType in kinds:
             return None
-        if str in kinds:
+        if str in kinds:  # `report_to` has a "none" of its own
             return value
         found = read(value, plain)
     else:
