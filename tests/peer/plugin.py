@@ -4,6 +4,7 @@ PEER_HUB: the folder of `tests.peer.hub`. PEER_METHOD: of MaxKConfig, or empty f
 """
 
 import dataclasses
+import importlib
 import os
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ import datasets
 import pytest
 import transformers
 import trl
-import trl.import_utils
 
 from tests.peer import hub
 
@@ -26,7 +26,7 @@ def absent(name: str) -> Any:
     raise AttributeError(name)
 
 
-import_utils: Any = trl.import_utils
+import_utils: Any = importlib.import_module("trl.import_utils")
 import_utils.__getattr__ = absent
 
 
