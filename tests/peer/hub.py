@@ -107,4 +107,4 @@ def data(name: str, config: str | None = None) -> DatasetDict:
     texts = [f"the rule number {i} of ten is to be" for i in range(10)]
     chat = config is not None and config.startswith("conversational")
     rows = [{"prompt": [{"role": "user", "content": t}] if chat else t} for t in texts]
-    return DatasetDict(train=Dataset.from_list(rows * 2), test=Dataset.from_list(rows[:4]))
+    return DatasetDict({"train": Dataset.from_list(rows * 2), "test": Dataset.from_list(rows[:4])})

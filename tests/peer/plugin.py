@@ -70,27 +70,37 @@ def load_dataset(
 
 datasets.load_dataset = load_dataset
 
+replaced: Any = trl
+trainer_module: Any = importlib.import_module("trl.trainer.grpo_trainer")
+
 if method := os.environ.get("PEER_METHOD"):
     from maxk.estimators import METHODS
     from maxk.train import MaxKConfig, MaxKTrainer
 
+    ours: Any = importlib.import_module("maxk.train.trainer")
+
     @dataclasses.dataclass
     class Config(MaxKConfig):
-        """TRL's tests have groups of three."""
+        """On a CPU; TRL's tests have groups of three."""
 
+        use_cpu: bool = True
+        bf16: bool | None = False
         method: str = os.environ["PEER_METHOD"]
         k: int | None = 2 if METHODS[os.environ["PEER_METHOD"]].uses_k else None
         pack_prompts: bool = bool(os.environ.get("PEER_PACK"))
 
-    class Trainer(MaxKTrainer):
-        """With these settings also where a test gives none."""
+    replaced.GRPOConfig, replaced.GRPOTrainer = Config, MaxKTrainer
+    ours.MaxKConfig = Config  # where a test gives no arguments
+else:
 
-        def __init__(self, model: Any, *args: Any, **kwargs: Any) -> None:
-            if len(args) < 2 and kwargs.get("args") is None:
-                kwargs["args"] = Config(f"{Path(str(model)).name}-MaxK")
-            super().__init__(model, *args, **kwargs)
+    @dataclasses.dataclass
+    class Stock(trainer_module.GRPOConfig):
+        """On a CPU."""
 
-    trl.GRPOConfig, trl.GRPOTrainer = Config, Trainer
+        use_cpu: bool = True
+        bf16: bool | None = False
+
+    replaced.GRPOConfig = trainer_module.GRPOConfig = Stock
 
 
 @pytest.hookimpl(hookwrapper=True)

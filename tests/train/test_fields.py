@@ -283,7 +283,8 @@ def engine(tmp_path_factory):
 
 def trainer_of(folder: Any, start: str, method: str, given: dict[str, Any]) -> MaxKTrainer:
     more = BASE | {"method": method} | given
-    reward, change = more.pop("reward", digits), more.pop("change", None)
+    reward: Any = more.pop("reward", digits)
+    change: Any = more.pop("change", None)
     if method == "grpo" and "k" not in given:
         more.pop("k")
     elif more.get("method") in ("grpo", "rloo") and "method" in given:

@@ -81,7 +81,7 @@ def settings_of(args: Any) -> dict[str, Any]:
     return json.loads(json.dumps(kept, default=str))
 
 
-def write(file: Path, put: Callable[[Path], None]) -> None:
+def write(file: Path, put: Callable[[Path], Any]) -> None:
     """There is never half of it."""
     new = file.with_name(f"{file.name}.new")
     put(new)
@@ -93,7 +93,7 @@ def save(folder: Path, process: int, state: dict[str, Any], args: Any) -> None:
     write(folder / state_name(process), lambda file: torch.save(state, file))
     if process == 0:
         text = json.dumps({"processes": args.world_size, "settings": settings_of(args)}, indent=1)
-        write(folder / SETTINGS, lambda file: file.write_text(text) and None)
+        write(folder / SETTINGS, lambda file: file.write_text(text))
 
 
 def load(folder: Path, process: int) -> dict[str, Any]:

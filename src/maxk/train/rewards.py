@@ -60,7 +60,7 @@ def is_async(function: Any) -> bool:
 
 def full_reward(functions: Sequence[Any], weights: Sequence[float]) -> float | None:
     """The reward of a solved problem, if every function states its own as `full_reward`."""
-    stated = [getattr(function, "full_reward", None) for function in functions]
+    stated: list[Any] = [getattr(function, "full_reward", None) for function in functions]
     if not stated or None in stated or len(stated) != len(weights):  # an environment has its own
         return None
     return sum(weight * each for weight, each in zip(weights, stated, strict=True))

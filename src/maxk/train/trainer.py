@@ -18,7 +18,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from maxk.estimators.groups import fewest
 from maxk.store.run import Run
-from maxk.train import checkpoint
+from maxk.train import checkpoint as checkpoints
 from maxk.train.arithmetic import arithmetic
 from maxk.train.batches import put_back, regrouped, rows_of
 from maxk.train.config import MaxKConfig
@@ -210,11 +210,11 @@ class MaxKTrainer(GRPOTrainer):
     def train(self, resume_from_checkpoint: Any = None, *args: Any, **kwargs: Any) -> Any:
         found = resume_from_checkpoint
         if found is True:
-            found = checkpoint.last_whole(Path(self.args.output_dir), warnings.warn)
+            found = checkpoints.last_whole(Path(self.args.output_dir), warnings.warn)
             if found is None:
                 raise ValueError(f"{self.args.output_dir} has no whole checkpoint to resume from")
         if found:
-            checkpoint.refuse_other(Path(found), self.args)
+            checkpoints.refuse_other(Path(found), self.args)
             found = str(found)
         try:
             return super().train(found, *args, **kwargs)
@@ -230,14 +230,14 @@ class MaxKTrainer(GRPOTrainer):
             "weighing": self.weighing.state(),
             "rollouts": self.recorder.state(),
         }
-        checkpoint.save(Path(output_dir), self.accelerator.process_index, state, self.args)
+        checkpoints.save(Path(output_dir), self.accelerator.process_index, state, self.args)
         self.accelerator.wait_for_everyone()
 
-    def _load_optimizer_and_scheduler(self, folder: Any) -> None:
-        super()._load_optimizer_and_scheduler(folder)
-        if folder is None:
+    def _load_optimizer_and_scheduler(self, checkpoint: Any) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is None:
             return
-        state = checkpoint.load(Path(folder), self.accelerator.process_index)
+        state = checkpoints.load(Path(checkpoint), self.accelerator.process_index)
         self._step = state["micro_step"]
         tensors = (state["buffer"], state["weighing"])
         self._buffered_inputs, weighing = send_to_device(tensors, self.accelerator.device)
