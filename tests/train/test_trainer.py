@@ -8,6 +8,7 @@ import torch
 import trl.trainer.utils
 from datasets import Dataset
 from peft import LoraConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 from maxk.estimators import METHODS, advantages, mask_sequences
 from maxk.train import MaxKConfig, MaxKTrainer
@@ -629,6 +630,17 @@ def test_a_reward_function_that_raises_is_named(tmp_path):
 def test_impossible_settings_are_refused_before_any_model_is_loaded(tmp_path, changes, message):
     with pytest.raises(ValueError, match=message):
         config(tmp_path, **changes)
+
+
+def test_off_policy_methods_refuse_images(tmp_path, monkeypatch):
+    scored = GRPOTrainer._generate_and_score_completions
+
+    def with_images(self: GRPOTrainer, inputs: Any) -> dict[str, Any]:
+        return {**scored(self, inputs), "pixel_values": torch.zeros(4, 3)}
+
+    monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", with_images)
+    with pytest.raises(ValueError, match="is for prompts of text; use an on-policy method"):
+        train(tmp_path)
 
 
 def test_the_logged_advantages_are_ours(tmp_path):

@@ -42,6 +42,11 @@ class Stepping:
         self, output: Batch, rows: Tensor, rewards_PN: Tensor, step: int, k: int | None
     ) -> Tensor:
         """Weigh a batch that was sampled at an optimiser step; rows: this process's part of it."""
+        if self.weighing.off_policy and "pixel_values" in output:
+            raise ValueError(
+                f"method={self.plan.method.method!r} is for prompts of text; use an on-policy "
+                "method, such as 'bon-centered', for prompts with images"
+            )
         kept_PN, factors_PN = rewards_PN, torch.ones_like(rewards_PN)
         if (factor := vllm_factor(output)) is not None:
             factors_PN = self._gathered(factor).view_as(rewards_PN)

@@ -6,7 +6,6 @@ then (`maxk.train.stepping`). The weights of an off-policy method hold the ratio
 so TRL's own ratio does not reach them, and it clips nothing: `maxk.train.logps`.
 """
 
-import inspect
 import warnings
 from pathlib import Path
 from typing import Any, cast
@@ -31,8 +30,6 @@ from maxk.train.reference import CatchUp
 from maxk.train.rewards import full_reward, named, start_early, total_rewards
 from maxk.train.stepping import Batch, Stepping
 from maxk.train.weighing import Weighing, group_weights
-
-_PASS = inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters
 
 
 class MaxKTrainer(GRPOTrainer):
@@ -182,7 +179,6 @@ class MaxKTrainer(GRPOTrainer):
             torch.cat([batch["prompt_ids"], batch["completion_ids"]], dim=1),
             torch.cat([batch["prompt_mask"], batch["completion_mask"]], dim=1),
             batch["completion_ids"].size(1),
-            **{name: batch[name] for name in _PASS if name in batch},  # of images
         )[0]
 
     def training_step(self, model: Any, *args: Any, **kwargs: Any) -> Any:

@@ -20,8 +20,8 @@ def typed(given: Mapping[str, Any], config: type) -> dict[str, Any]:
 
     Raises ConfigError for a value that its field cannot have.
     """
-    hints = typing.get_type_hints(config)
-    return {name: as_kind(name, value, kinds_of(hints[name])) for name, value in given.items()}
+    types_of = typing.get_type_hints(config)
+    return {name: as_kind(name, value, kinds_of(types_of[name])) for name, value in given.items()}
 
 
 def kinds_of(hint: Any) -> set[Any]:
