@@ -196,9 +196,12 @@ class MaxKTrainer(GRPOTrainer):
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
         output = super().evaluation_loop(*args, **kwargs)
+        metrics, prefix = cast(dict, output.metrics), kwargs.get("metric_key_prefix", "eval")
         if not self._weighs_evaluation():  # without weights there is no loss
-            for name in [each for each in output.metrics or {} if each.endswith("_loss")]:
-                cast(dict, output.metrics).pop(name)
+            metrics.pop(f"{prefix}_loss", None)
+        for name, values in self._metrics["eval"].items():  # older TRL logs them, and no more
+            if values and name.startswith(("max_at/", "pass_at/")):
+                metrics[f"{prefix}_{name}"] = sum(values) / len(values)
         return output
 
     # --- the beginning, checkpoints and the end ----------------------------------------------
