@@ -28,7 +28,7 @@ FILES = {  # of a folder, and which command writes them
     "rollouts/": "table of `maxk train`: the completions of each batch; step-N.parquet was sampled "
     "after N optimiser steps",
     "checkpoints/": "of `maxk train`: TRL's, with maxk-R.pt of each process R beside them, the "
-    "batch in progress",
+    "batch in progress, and maxk.json, the settings",
     "model/": "of `maxk train`: the trained model, written when the run is finished",
 }
 
