@@ -10,7 +10,7 @@ AXE := .axe/axe.min.js
 QUICK := -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20
 
 CHECKS := check-lint check-format check-types check-layers
-.PHONY: help no-space setup browser check $(CHECKS) docs docs-live test suite test-experiments mutants test-old-trl test-verl slow taste demo demo-full bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-compare bench-report figures pocket clean results
+.PHONY: help no-space setup browser check $(CHECKS) docs docs-live test suite test-experiments mutants test-old-trl test-peer test-verl slow taste demo demo-full bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-compare bench-report figures pocket clean results
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -91,6 +91,10 @@ test-old-trl: .venv-old-trl ## the trainer's tests with the oldest TRL that is s
 
 test-verl: no-space .venv-verl ## maxk in verl 0.9.1: plugin, advantages, rewards, training on two CPU processes (minutes)
 	OMP_NUM_THREADS=1 .venv-verl/bin/python -m pytest -p no:cacheprovider -W default tests/integrations
+
+test-peer: setup ## TRL's own GRPO tests with stock TRL and with MaxKTrainer: TRL=DIR is a checkout of TRL
+	@[ -n "$(TRL)" ] || { echo "give a checkout of TRL: make test-peer TRL=DIR" >&2; exit 2; }
+	OMP_NUM_THREADS=1 $(RUN) -m tests.peer.run $(TRL)
 
 no-space: # Ray starts its processes through a shell line that has no quotes
 	@case '$(CURDIR)' in *' '*) echo "Ray, which verl runs on, cannot work in a folder with a space in its path; clone into another" >&2; exit 2;; esac

@@ -120,7 +120,7 @@ def round_of(which: str, size: str, micro: int, steps: int) -> float:
         if which == "trl":
             args = GRPOConfig(folder, **common)
         else:
-            args = MaxKConfig(folder, method=which, k=4, **common)
+            args = MaxKConfig(folder, method=which, **common)
         trainer: Any = timed(GRPOTrainer if which == "trl" else MaxKTrainer)(
             model=model,
             reward_funcs=reward,

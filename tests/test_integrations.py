@@ -46,7 +46,7 @@ def modules(monkeypatch):
 
 
 def test_all_snippets_are_short():
-    assert list(BLOCKS) == ["prime-rl", "OpenRLHF", "SkyRL", "Your own loop"]
+    assert list(BLOCKS) == ["TRL's GRPOTrainer", "prime-rl", "OpenRLHF", "SkyRL", "Your own loop"]
     for code in BLOCKS.values():
         assert len([line for line in code.splitlines() if line]) <= 11
 

@@ -23,6 +23,8 @@ from typing import Any
 
 import tomli_w
 
+from maxk.estimators.settings import FACTS
+
 HERE = Path(__file__).parent
 METHODS = (
     *("grpo", "bon-max-mean", "bon-max-second", "bon-loo", "bon-mean", "bon-centered"),
@@ -235,12 +237,15 @@ def cell(
 ) -> dict[str, Any]:
     """One configuration; more: of the method."""
     grid = tomllib.loads((HERE / "grid.toml").read_text())
+    own = {"k": 4, **more}
+    if method in FACTS and not FACTS[method].uses_k:  # others are registered by arms.py
+        del own["k"]
     return {
         "run": {"out": f"runs/grid/{name}"},
         "model": {"name": grid["model"], "sampler": "maxk", "engine": grid["own"]},
         "data": data,
         "reward": {"kind": kind, "limits": grid["limits"]},
-        "method": {"name": method, "k": 4, **more},
+        "method": {"name": method, **own},
         "trl": {**TRL, **trl},
     }
 

@@ -128,10 +128,10 @@ class MethodTable(Table):
     """How rewards become advantages: `maxk.estimators.MethodSettings`; `name` is its method."""
 
     name: str = MethodSettings.method
-    k: int = MethodSettings.k
+    k: int | None = MethodSettings.k
     k_schedule: str = MethodSettings.k_schedule
     k_end: int | None = MethodSettings.k_end
-    k_switch: float = MethodSettings.k_switch
+    k_switch: float | None = MethodSettings.k_switch
     clamp_delta: float | None = MethodSettings.clamp_delta
     masking: str | None = MethodSettings.masking
 

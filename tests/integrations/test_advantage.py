@@ -25,6 +25,11 @@ def settings(*overrides: str):
         return compose("ppo_trainer", list(overrides)).algorithm
 
 
+def of_k(method: str) -> list[str]:
+    """The setting of k, for a method that has one."""
+    return [f"+algorithm.maxk.k={K}"] if METHODS[method].uses_k else []
+
+
 def batch(rewards: list[float], uids: list[str], lengths: list[int]) -> DataProto:
     """Rows as verl has them: the reward on the last token of the response."""
     mask = torch.tensor([[t < length for t in range(TOKENS)] for length in lengths]).long()
@@ -47,7 +52,7 @@ def test_they_are_those_of_maxk_s_estimators_on_the_same_rewards(method):
     flat = rewards.flatten()[order].tolist()
     lengths = [1 + i % TOKENS for i in range(12)]
     data = batch(flat, [f"prompt {i // N}" for i in order], lengths)
-    out = through_verl(data, method, f"+algorithm.maxk.k={K}")
+    out = through_verl(data, method, *of_k(method))
     due = advantages(method, rewards, K).flatten()[order]
     assert due.abs().sum() > 0
     for row, length in enumerate(lengths):
@@ -61,7 +66,7 @@ def test_missing_members_and_padding_rows(method):
     rewards = [1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0]
     uids = ["whole"] * 4 + ["three"] * 3 + ["pad0"]
     lengths = [2, 3, 1, 5, 4, 1, 2, 0]
-    out = through_verl(batch(rewards, uids, lengths), method, f"+algorithm.maxk.k={K}")
+    out = through_verl(batch(rewards, uids, lengths), method, *of_k(method))
     got = out.batch["advantages"][:, 0].tolist()
     whole = advantages(method, torch.tensor(rewards[:4]), K).tolist()
     three = advantages(method, torch.tensor(rewards[4:7]), K).tolist()
@@ -99,6 +104,7 @@ def test_the_scores_of_all_tokens_count():
             "masking='sequence' is for the off-policy",
         ),
         (["+algorithm.maxk.k=2"], "off-policy-exact", "trainer.v1.trainer_mode=maxk"),
+        (["+algorithm.maxk.k=2"], "grpo", "method='grpo' has no k; leave k out"),
     ],
 )
 def test_impossible_settings_are_named(overrides, method, message):

@@ -4,6 +4,8 @@ import math
 from pathlib import Path
 
 import pytest
+import torch
+from transformers import LlamaConfig
 
 pytest.importorskip("verl", reason="verl has an environment of its own: make test-verl")
 
@@ -11,14 +13,18 @@ from hydra import compose, initialize_config_dir
 from verl.trainer import config as verl_config
 
 from maxk.estimators import MethodSettings
-from maxk.integrations.verl.advantage import Options
-from maxk.integrations.verl.trainer import OffPolicyTrainer, region_of
+from maxk.integrations.verl.advantage import settings_of, too_small
+from maxk.integrations.verl.trainer import OffPolicyTrainer, refuse_wrong, region_of
 
 
 def composed(*overrides: str):
     """verl's configuration as its command line makes it."""
     with initialize_config_dir(str(Path(verl_config.__file__).parent), version_base=None):
         return compose("ppo_trainer", list(overrides))
+
+
+SUM = "actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-sum"
+EPOCHS = "actor_rollout_ref.actor.ppo_epochs=2"
 
 
 @pytest.mark.parametrize(
@@ -49,6 +55,21 @@ def composed(*overrides: str):
             ["algorithm.adv_estimator=maxk-off-policy", "+algorithm.maxk.clamp_delta=0.0"],
             r"clamp_delta=0\.0 must be above 0; use inf",
         ),
+        *(
+            (["algorithm.adv_estimator=maxk-off-policy", *overrides], said)
+            for overrides, said in (
+                (["+algorithm.maxk.recomputed=true"], "algorithm.maxk.recomputed is unknown"),
+                (["+algorithm.maxk.k='4'"], "algorithm.maxk.k='4' is not a whole number"),
+                (["+algorithm.maxk.k=true"], "algorithm.maxk.k=True is not a whole number"),
+                (["+algorithm.maxk.clamp_delta=wide"], "clamp_delta='wide' is not a number"),
+                (["+algorithm.maxk.masking=true"], "masking=True is not text"),
+                (["+algorithm.maxk.clamp_delta=0.2"], "clamp_delta=0.2 would do nothing: ppo_ep"),
+                (["+algorithm.maxk.masking=sequence"], "masking=sequence would do nothing: ppo_ep"),
+                ([], "loss_agg_mode=token-mean: the weight of a whole completion needs a sum"),
+                ([SUM, EPOCHS, "actor_rollout_ref.rollout.top_p=0.9"], "rollout.top_p=0.9: the"),
+                ([SUM, EPOCHS, "actor_rollout_ref.rollout.top_k=20"], "rollout.top_k=20: the sam"),
+            )
+        ),
     ],
 )
 def test_settings_that_cannot_be(overrides, message):
@@ -58,20 +79,16 @@ def test_settings_that_cannot_be(overrides, message):
 
 
 def test_options_are_the_settings_of_the_method():
-    bare = Options.of(composed().algorithm, "off-policy-exact")
-    assert bare.method == MethodSettings("off-policy-exact")
-    assert (bare.method.clamp_delta, bare.method.masking, bare.recomputed) == (
-        0.5,
-        "sequence",
-        False,
-    )
+    bare = settings_of(composed().algorithm, "off-policy-exact")
+    assert bare == MethodSettings("off-policy-exact")
+    assert (bare.clamp_delta, bare.masking) == (0.5, "sequence")
     given = (
         "+algorithm.maxk.k=3",
         "+algorithm.maxk.clamp_delta=inf",
         "+algorithm.maxk.masking=none",
     )
-    asked = Options.of(composed(*given).algorithm, "off-policy")
-    assert asked.method == MethodSettings("off-policy", 3, clamp_delta=math.inf, masking="none")
+    asked = settings_of(composed(*given).algorithm, "off-policy")
+    assert asked == MethodSettings("off-policy", 3, clamp_delta=math.inf, masking="none")
 
 
 @pytest.mark.parametrize(
@@ -84,3 +101,21 @@ def test_options_are_the_settings_of_the_method():
 def test_the_region_is_that_of_verl_s_own_loss(overrides, due):
     actor = composed(*(f"actor_rollout_ref.actor.{each}" for each in overrides))
     assert region_of(actor.actor_rollout_ref.actor) == due
+
+
+def test_a_model_with_dropout_has_no_ratios(tmp_path):
+    """verl computes old log-probabilities without dropout, and the loss with it."""
+    LlamaConfig(attention_dropout=0.1).save_pretrained(tmp_path)
+    given = [SUM, f"actor_rollout_ref.model.path={tmp_path}"]
+    refuse_wrong(composed(*given))  # one epoch has no ratios
+    with pytest.raises(ValueError, match=r"the model has attention_dropout=0\.1"):
+        refuse_wrong(composed(*given, EPOCHS))
+    over = "+actor_rollout_ref.model.override_config.attention_dropout=0.0"
+    refuse_wrong(composed(*given, EPOCHS, over))
+
+
+def test_groups_that_are_too_small_are_counted():
+    settings = settings_of(composed().algorithm, "off-policy-exact")  # k = 4 needs 5
+    groups = ["a"] * 5 + ["b"] * 4 + ["c"] * 6
+    there = torch.tensor([True] * 9 + [True] * 4 + [False] * 2)
+    assert too_small(settings, groups, there) == 2

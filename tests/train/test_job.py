@@ -99,7 +99,7 @@ def unbroken(world, tmp_path_factory) -> Path:
 def test_the_folder_holds_all_there_is_to_know(unbroken):
     run = Run.open(unbroken)
     assert run.config["method"] == {
-        "name": "off-policy-exact", "k": 2, "k_schedule": "constant", "k_switch": 0.5,
+        "name": "off-policy-exact", "k": 2, "k_schedule": "constant",
     }  # fmt: skip
     (start,) = [json.loads(x) for x in (unbroken / "environment.jsonl").read_text().splitlines()]
     assert start["versions"]["trl"]
@@ -428,7 +428,7 @@ def settings(out: Path, **given: Any) -> MaxKConfig:
         {"steps_per_generation": 4},
         {"steps_per_generation": 8},
         {"generation_batch_size": 64 * 8},
-        {"loss_type": "grpo"},
+        {"loss_type": "grpo", "method": "grpo"},
     ],
 )
 def test_half_the_rows_are_as_many_completions_of_a_batch_and_of_a_step(more, tmp_path):
@@ -447,7 +447,7 @@ def test_half_the_rows_are_as_many_completions_of_a_batch_and_of_a_step(more, tm
         (8, {}, False),  # would take groups apart
         (4, {}, True),  # they are apart
         (3, {"gradient_accumulation_steps": 8}, False),
-        (64, {"loss_type": "bnpo"}, False),
+        (64, {"loss_type": "bnpo", "method": "grpo"}, False),
     ],
 )
 def test_what_would_not_be_the_same_training_is_not_advised(rows, more, possible, tmp_path):

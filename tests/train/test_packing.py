@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import LlamaConfig
 
-from maxk.train.packing import fitted, pack, packed_logps, together
+from maxk.train.packing import all_packed_logps, fitted, pack, packed_logps, together
 from tests.tiny import tiny_model
-from tests.train.test_trainer import FUSED, SPLIT, config, logged, train
+from tests.train.test_trainer import FUSED, SPLIT, logged, train
 
 pytestmark = [pytest.mark.filterwarnings("default"), FUSED]
 PROMPTS = {"a": [5, 6, 7], "b": [9], "c": [4, 8, 4, 8, 5, 5]}
@@ -166,8 +166,5 @@ def test_models_whose_attention_cannot_do_it_are_refused(tmp_path):
     with pytest.raises(ValueError, match="sliding window of 4"):
         packed_logps(model, window, *batch())
     trainer = train(tmp_path, method="grpo", max_steps=1)
-    trainer.args = config(tmp_path, pack_prompts=True)
     with pytest.raises(ValueError, match="cannot be used with pixel_values"):
-        trainer._get_per_token_logps_and_entropies(
-            trainer.model, *batch(), pixel_values=torch.zeros(1)
-        )
+        all_packed_logps(trainer.accelerator, trainer.model, *batch(), pixel_values=torch.zeros(1))

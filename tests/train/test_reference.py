@@ -19,6 +19,8 @@ UPDATES = 3
 FOLLOWING: dict[str, Any] = {"sync_ref_model": True, "ref_model_mixup_alpha": 1.0}
 FOLLOWING |= {"ref_model_sync_steps": UPDATES, "num_iterations": UPDATES, "beta": 0.01}
 FOLLOWING |= {"learning_rate": 5e-3, "max_steps": 9}
+OF_FOLLOWING = ("sync_ref_model", "ref_model_mixup_alpha", "ref_model_sync_steps")
+STANDING = {name: value for name, value in FOLLOWING.items() if name not in OF_FOLLOWING}
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def test_the_term_is_to_the_policy_that_sampled(tmp_path, start, method):
             assert abs(value) < 1e-6, (step, kl)
         else:
             assert value > 1e-5, (step, kl)
-    fixed = train(tmp_path, start=start, method=method, **{**FOLLOWING, "sync_ref_model": False})
+    fixed = train(tmp_path, start=start, method=method, **STANDING)
     assert divergences(fixed)[UPDATES] > 1e-4  # to the start: what the settings are for
 
 
@@ -96,7 +98,7 @@ FOLLOWED = "0.01, to a model that follows the policy; for max@k - b KL it is b /
     [
         ({"beta": 0.0}, ""),
         ({"method": "grpo"}, "0.01, to the policy that sampled"),
-        ({"method": "bon-mean", "sync_ref_model": False}, "0.01, to the base model"),
+        ({"method": "bon-mean", "stands": True}, "0.01, to the base model"),
         ({"ref_model_sync_steps": 6}, FOLLOWED),
         ({"ref_model_mixup_alpha": 0.5}, FOLLOWED),
         ({}, "0.01, to the policy that sampled; for max@k - b KL it is b / 8"),
@@ -104,7 +106,9 @@ FOLLOWED = "0.01, to a model that follows the policy; for max@k - b KL it is b /
     ],
 )
 def test_it_is_said_to_whom_the_term_is(tmp_path, changes, said):
-    args = config(tmp_path, **{**FOLLOWING, "method": "off-policy", **changes})
+    given = STANDING if changes.get("stands") or changes.get("beta") == 0 else FOLLOWING
+    asked = {name: value for name, value in changes.items() if name != "stands"}
+    args = config(tmp_path, **{**given, "method": "off-policy", **asked})
     shown = str(arithmetic(args, prompts=16))
     line = next((line for line in shown.splitlines() if "KL term" in line), "")
     assert line.removeprefix("  KL term").strip() == said

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from maxk.estimators import MethodSettings, weights
+from maxk.estimators import METHODS, MethodSettings, weights
 from maxk.train.weighing import Weighing
 
 REWARDS_PN = torch.tensor([[0.0, 1.0, 0.5, 0.25], [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0]])
@@ -17,7 +17,8 @@ LOG_RATIOS_PN = torch.tensor([[0.5, -1.2, 0.3, -0.2], [0.1, 0.0, 0.0, -0.1], [0.
 
 
 def weighing(method: str = "off-policy-exact", *region: float, **more: Any) -> Weighing:
-    made = Weighing(MethodSettings(method, k=2, **more), *(region or (0.2,)))
+    k = 2 if METHODS[method].uses_k else None
+    made = Weighing(MethodSettings(method, k=k, **more), *(region or (0.2,)))
     made.begin(REWARDS_PN, step=3, k=2)
     return made
 
@@ -78,19 +79,35 @@ def test_some_groups_have_the_weights_that_they_have_among_all():
 
 
 def test_tokens_are_dropped_where_they_have_moved_the_way_they_are_pushed():
-    """TRL's ratio is now over old: 1 where the token stays, its own where it is to be clipped."""
     made = weighing("off-policy-exact", 0.2, 0.4, masking="token")
     sampled_BT = torch.full((3, 4), -2.0)
-    moved_BT = torch.tensor([[0.3, 0.35, -0.5, 0.0]] * 3)
-    advantages_B = torch.tensor([1.0, -1.0, 0.0])
-    old_BT = made.old_logps(advantages_B, sampled_BT + moved_BT, sampled_BT)
-    assert old_BT is not None
-    ratios_BT = (sampled_BT + moved_BT - old_BT).exp()
-    own = moved_BT[0].exp()
-    due = torch.tensor([[1, own[1], 1, 1], [1, 1, own[2], 1], [1, 1, 1, 1]])
-    torch.testing.assert_close(ratios_BT, due)
+    now_BT = sampled_BT + torch.tensor([[0.3, 0.35, -0.5, 0.0]] * 3)
+    weights_B = torch.tensor([1.0, -1.0, 0.0])
+    due = torch.tensor([[1.0, 0.0, 1.0, 1.0], [-1.0, -1.0, 0.0, -1.0], [0.0, 0.0, 0.0, 0.0]])
+    assert torch.equal(made.by_token(weights_B, now_BT, sampled_BT), due)
     for masking in ("sequence", "none"):
-        assert weighing(masking=masking).old_logps(advantages_B, moved_BT, sampled_BT) is None
+        whole = weighing(masking=masking).by_token(weights_B, now_BT, sampled_BT)
+        assert torch.equal(whole, weights_B[:, None].expand(3, 4))
+
+
+@pytest.mark.parametrize("method", ["bon-centered", "off-policy-exact", "grpo"])
+def test_who_is_missing_is_in_no_group(method):
+    """The others have the weights of the smaller group; too few of them have none."""
+    nan = math.nan
+    rewards_PN = torch.tensor([[0.0, 1.0, nan, 0.5], [1.0, 0.0, 0.5, 0.25], [nan, nan, nan, 1.0]])
+    made = Weighing(MethodSettings(method, k=None if method == "grpo" else 2), 0.2)
+    made.begin(rewards_PN, 0, made.settings.k)
+    weights_PN = made.columns(LOG_RATIOS_PN)["advantages"]
+    for group, members in ((0, [0, 1, 3]), (1, [0, 1, 2, 3])):
+        alone = Weighing(made.settings, 0.2)
+        alone.begin(rewards_PN[group, members][None], 0, made.settings.k)
+        due = alone.columns(LOG_RATIOS_PN[group, members][None])["advantages"]
+        assert due.abs().max() > 0
+        torch.testing.assert_close(weights_PN[group, members], due[0])
+    assert weights_PN[0, 2] == 0
+    assert not weights_PN[2].any()
+    if method == "off-policy-exact":
+        assert made.has_gradient(torch.tensor([0, 11]), torch.ones(2)).tolist() == [True, False]
 
 
 def test_off_policy_weights_change_with_every_step_and_others_with_k():

@@ -11,6 +11,7 @@ from maxk.estimators.schedule import SCHEDULES, Schedule, k_at
 
 Masking = Literal["sequence", "token", "none"]
 MASKINGS: tuple[Masking, ...] = get_args(Masking)
+K, K_SWITCH = 4, 0.5  # the defaults, for methods and schedules that have them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,22 +112,25 @@ def facts_of(method: str) -> MethodFacts:
 class MethodSettings:
     """How rewards become advantages in a training.
 
-    After construction clamp_delta and masking hold what is in force, the method's default included.
+    After construction every field holds what is in force, the method's default included; None says
+    that the method has no such thing.
 
-    >>> MethodSettings("off-policy", k=8).clamp_delta
-    0.5
+    >>> MethodSettings("off-policy").clamp_delta, MethodSettings("off-policy").k
+    (0.5, 4)
+    >>> MethodSettings("grpo").k is None
+    True
     """
 
     method: str = "off-policy-exact"
     """a key of `maxk.estimators.METHODS`"""
-    k: int = 4
-    """the k of max@k; methods without a k leave it unused"""
+    k: int | None = None
+    """the k of max@k; left out: 4 where the method has one"""
     k_schedule: str = "constant"
     """how k changes over the optimiser steps: constant, linear (from k to k_end) or step"""
     k_end: int | None = None
     """the k of the last step, for the schedules linear and step"""
-    k_switch: float = 0.5
-    """for the schedule step: the share of all steps after which k is k_end"""
+    k_switch: float | None = None
+    """for the schedule step: the share of all steps after which k is k_end; left out: 0.5"""
     clamp_delta: float | None = None
     """off-policy: ratios enter the weights within this distance of 1; inf: no clamp; left out:
     the method's default"""
@@ -137,7 +141,16 @@ class MethodSettings:
 
     def __post_init__(self) -> None:
         facts = facts_of(self.method)
+        if self.k is not None and not facts.uses_k:
+            raise ValueError(
+                f"k={self.k}, but method={self.method!r} has no k; leave k out, or use a method of "
+                "max@k such as 'bon-centered'"
+            )
+        if self.k is None and facts.uses_k:
+            object.__setattr__(self, "k", K)
         self._check_schedule(facts)
+        if self.k_switch is None and self.k_schedule == "step":
+            object.__setattr__(self, "k_switch", K_SWITCH)
         if not facts.off_policy:
             if self.clamp_delta is not None:
                 raise ValueError(
@@ -167,17 +180,17 @@ class MethodSettings:
     def check(self, num_generations: int) -> None:
         """ValueError if groups of so many samples cannot be trained on with these settings."""
         if self.facts.uses_k:
-            self._check_k("k", self.k, num_generations)
+            self._check_k("k", cast(int, self.k), num_generations)
             if self.k_end is not None:
                 self._check_k("k_end", self.k_end, num_generations)
 
     def k_at(self, step: int, steps: int) -> int | None:
         """The k of an optimiser step of so many; None for a method without one."""
-        if not self.facts.uses_k:
+        if self.k is None:
             return None
         end = self.k if self.k_end is None else self.k_end
         schedule = cast(Schedule, self.k_schedule)  # checked above
-        return k_at(step, steps, self.k, end, schedule, self.k_switch)
+        return k_at(step, steps, self.k, end, schedule, self.k_switch or 0.0)
 
     def _check_schedule(self, facts: MethodFacts) -> None:
         if self.k_schedule not in SCHEDULES:
@@ -195,8 +208,15 @@ class MethodSettings:
             raise ValueError(
                 f"k_end={self.k_end} with k_schedule='constant'; use 'linear' or 'step'"
             )
+        if self.k_switch is None:
+            return
         if not 0 <= self.k_switch <= 1:
             raise ValueError(f"k_switch={self.k_switch} must be a share between 0 and 1")
+        if self.k_schedule != "step":
+            raise ValueError(
+                f"k_switch={self.k_switch} with k_schedule={self.k_schedule!r}, which has no "
+                "switch; leave k_switch out or use k_schedule='step'"
+            )
 
     def _check_masking(self) -> None:
         if self.masking not in MASKINGS:

@@ -26,8 +26,10 @@ class UnitTestReward:
     kind: "continuous" is that share; "binary" is 1 for all of them and 0 otherwise. A completion
     without a program scores 0. `graded` holds the last call's completions with program and verdict,
     in order; where TRL lends its loggers, the share of each status and the verdict of each
-    completion are logged.
+    completion are logged. `full_reward` is what a completion gets that passes all tests.
     """
+
+    full_reward = 1.0
 
     def __init__(
         self,
@@ -115,13 +117,23 @@ def _problems_with(tests: Sequence[Any] | None) -> list[Problem]:
 
 
 def text_of(completion: Any) -> str:
-    """The text of a completion: a string, or chat messages, of which the last one counts."""
+    """The text of a completion: a string, or of chat messages the model's last that has text.
+
+    >>> text_of([{"role": "assistant", "content": "2"}, {"role": "tool", "content": "ok"}])
+    '2'
+    """
     if isinstance(completion, str):
         return completion
-    content = completion[-1]["content"] if completion else ""
-    if isinstance(content, list):  # parts, as multimodal templates have them
-        content = "".join(part.get("text", "") for part in content)
-    return content or ""
+    said = (message for message in reversed(completion) if message.get("role") == "assistant")
+    return next(filter(None, map(content_of, said)), "")
+
+
+def content_of(message: Mapping[str, Any]) -> str:
+    """The text of a message, which is None beside tool calls and a list in multimodal templates."""
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text") or "" for part in content)
 
 
 def summary(verdict: Verdict | None) -> str:

@@ -28,14 +28,18 @@ FILES = {  # of a folder, and which command writes them
     "rollouts/": "table of `maxk train`: the completions of each batch; step-N.parquet was sampled "
     "after N optimiser steps",
     "checkpoints/": "of `maxk train`: TRL's, with maxk-R.pt of each process R beside them, the "
-    "batch in progress",
+    "batch in progress, and maxk.json, the settings",
     "model/": "of `maxk train`: the trained model, written when the run is finished",
 }
 
 METRICS = {  # of a line of metrics.jsonl, beside TRL's own
-    "max_at/K": "max@k of the training groups, unbiased; K is 1, 2, 4, 8",
+    "max_at/K": "max@k of the groups, unbiased; K is 1, 2, 4, 8 and the k that is trained; "
+    "in evaluation `eval_max_at/K`",
+    "pass_at/K": "in evaluation, as `eval_pass_at/K`: pass@k, where a full reward is stated",
+    "groups/unscored": "share of groups with a completion that has no reward",
     "groups/zero_variance": "share of groups in which every weight is 0",
-    "groups/all_correct": "share of groups in which any k samples hold a full reward",
+    "groups/all_correct": "share of groups in which any k samples hold a full reward, where "
+    "`full_reward` states one",
     "weights/rms": "root mean square of the weights of a batch",
     "unique": "different completions of a group as a share of n",
     "k": "the k of the step",
@@ -44,6 +48,8 @@ METRICS = {  # of a line of metrics.jsonl, beside TRL's own
     "policy_lag/iteration_I/max": "the largest of them",
     "ratio/effective": "effective number of subsets of k as a share of all",
     "ratio/masked": "share of completions that masking drops",
+    "ratio/masked_tokens": "with masking token: share of tokens that it drops",
+    "ratio/vllm_masked": "share of completions that TRL's correction for vLLM masks",
     "ratio/clamped": "share of completions whose ratio is further than clamp_delta from 1",
     "skipped": "share of completions that skip_zero_variance leaves out",
     "verdict/STATUS": "share of tests with this status; no_program: share of completions",
@@ -111,7 +117,12 @@ TABLES = {
         Column("sample", _WHOLE, "its number in the group"),
         Column("problem", _TEXT, "its id"),
         Column("prompt", _TEXT, "text, or chat messages as JSON"),
-        Column("completion", _TEXT, "what the model wrote"),
+        Column("completion", _TEXT, "what the model wrote; of a conversation its last text"),
+        Column(
+            "conversation",
+            _TEXT,
+            "all messages of the completion as JSON; null where it is one text",
+        ),
         Column("reward", _NUMBER, "what it was trained with"),
         Column("program", _TEXT, "what was judged; null without a program or without unit tests"),
         Column("verdict", _TEXT, "the verdict as JSON; null where nothing was judged"),

@@ -1,5 +1,6 @@
 """What the batch settings of TRL come to: counted before a model is loaded, shown at the start."""
 
+import math
 from dataclasses import dataclass
 from typing import cast
 
@@ -42,7 +43,7 @@ class Arithmetic:
 def arithmetic(args: MaxKConfig, prompts: int | None = None) -> Arithmetic:
     """Count; prompts is the size of the data set, None where it is not known.
 
-    Raises ValueError where no step could be made.
+    Raises ValueError where no batch could be made.
     """
     n, micro = cast(int, args.num_generations), args.per_device_train_batch_size
     batch = cast(int, args.generation_batch_size)
@@ -56,12 +57,10 @@ def arithmetic(args: MaxKConfig, prompts: int | None = None) -> Arithmetic:
         )
     steps = args.max_steps
     if steps <= 0 and prompts is not None:
-        steps = int(args.num_train_epochs * (prompts // asked) * updates)
-        if steps < 1:
-            raise ValueError(
-                f"{prompts} prompts in num_train_epochs={args.num_train_epochs:g} come to no step "
-                f"of gradient_accumulation_steps={args.gradient_accumulation_steps} micro-batches"
-            )
+        # As transformers counts: an epoch ends with a step of what micro-batches are left.
+        micro_batches = prompts // asked * per_batch * args.num_iterations
+        an_epoch = math.ceil(micro_batches / args.gradient_accumulation_steps)
+        steps = math.ceil(args.num_train_epochs * an_epoch)
     return Arithmetic(
         args.world_size,
         asked,
@@ -104,7 +103,7 @@ def gradient_over_mean(args: MaxKConfig) -> float:
     its weights, and with it k/n of the gradient; the baselines of the others take nothing.
     """
     n = cast(int, args.num_generations)
-    return n / (1 - args.k / n) if FACTS[args.method].off_policy else n
+    return n / (1 - cast(int, args.k) / n) if FACTS[args.method].off_policy else n
 
 
 def split(args: MaxKConfig) -> str:

@@ -5,20 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-START = "start_per_token_logps"  # of the policy that sampled, as the training model computes them
-PER_COMPLETION = ("row", "advantages", "log_ratio", "clamped", "masked", "effective")
-
-
-def log_ratio(batch: dict[str, Any], now: Tensor) -> Tensor:
-    """log pi_now(y|x) - log pi_then(y|x) of whole completions: the sum over their tokens.
-
-    Both come from the same code, in the same dtype and padding: computed in two ways they would
-    differ by as much as the policy lag that is to be measured.
-    """
-    mask = batch["completion_mask"]
-    if "tool_mask" in batch:
-        mask = mask * batch["tool_mask"]
-    return ((now - batch[START]).float() * mask).sum(dim=1)
+NOTED = ("clamped", "masked", "masked_tokens", "effective")  # logged as ratio/NAME
+PER_COMPLETION = ("row", "advantages", "log_ratio", *NOTED)
 
 
 def rows_of(inputs: dict[str, Any], rows: Tensor) -> dict[str, Any]:
@@ -30,14 +18,23 @@ def rows_of(inputs: dict[str, Any], rows: Tensor) -> dict[str, Any]:
     }
 
 
-def put_back(part: dict[str, Any], inputs: dict[str, Any], rows: Tensor) -> None:
-    """What was found out about these rows into the whole micro-batch: of the others, NaN."""
+def put_back(part: dict[str, Any], inputs: dict[str, Any], rows: Tensor | None) -> None:
+    """What was found out about these rows into the whole micro-batch: of the others, NaN.
+
+    rows: None if these are all. TRL may have read `advantages` by token; `weights` are then those
+    of completions.
+    """
+    found = {**part, "advantages": part.get("weights", part["advantages"])}
     for name in PER_COMPLETION[1:]:
-        if name in part:
-            whole = part[name].new_full((len(inputs["row"]),), torch.nan)
-            if name == "advantages":
-                whole.zero_()
-            inputs[name] = whole.index_copy(0, rows, part[name])
+        if name not in found:
+            continue
+        if rows is None:
+            inputs[name] = found[name]
+            continue
+        whole = found[name].new_full((len(inputs["row"]),), torch.nan)
+        if name == "advantages":
+            whole.zero_()
+        inputs[name] = whole.index_copy(0, rows, found[name])
 
 
 def regrouped(batches: list[dict[str, Any]], n: int) -> list[dict[str, Any]]:

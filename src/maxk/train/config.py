@@ -5,9 +5,14 @@ from typing import Any
 
 from trl.trainer.grpo_config import GRPOConfig
 
-from maxk.estimators.settings import FACTS, MethodSettings
-
-CLIPPED = ("dr_grpo", "grpo", "bnpo", "dapo")  # the loss types that have PPO's clipping
+from maxk.estimators.settings import FACTS, K_SWITCH, K, MethodSettings
+from maxk.train.fields import (
+    ratios,
+    refuse_idle,
+    refuse_loss_type,
+    refuse_neftune,
+    refuse_warped,
+)
 
 
 @dataclass
@@ -18,14 +23,17 @@ class MaxKConfig(GRPOConfig):
     tokens of a completion. The weights of max@k belong to whole completions; a mean over tokens
     would weigh a long one less. mask_truncated_completions removes the tokens of a truncated
     completion; its reward stays in the group.
+
+    A setting that would do nothing is refused: docs/reference/trainer-settings.md.
     """
 
     method: str = field(
         default=MethodSettings.method,
         metadata={"help": f"How rewards become advantages: {', '.join(FACTS)}."},
     )
-    k: int = field(
-        default=MethodSettings.k, metadata={"help": "The k of max@k, below num_generations."}
+    k: int | None = field(
+        default=MethodSettings.k,
+        metadata={"help": f"The k of max@k. None: {K} where the method has one."},
     )
     k_schedule: str = field(
         default=MethodSettings.k_schedule,
@@ -35,9 +43,12 @@ class MaxKConfig(GRPOConfig):
         default=MethodSettings.k_end,
         metadata={"help": "The k at the end, for k_schedule linear and step."},
     )
-    k_switch: float = field(
+    k_switch: float | None = field(
         default=MethodSettings.k_switch,
-        metadata={"help": "For k_schedule step: the share of all steps after which k is k_end."},
+        metadata={
+            "help": "For k_schedule step: the share of all steps after which k is k_end. None: "
+            f"{K_SWITCH}."
+        },
     )
     clamp_delta: float | None = field(
         default=MethodSettings.clamp_delta,
@@ -71,15 +82,27 @@ class MaxKConfig(GRPOConfig):
             "'eager'."
         },
     )
+    full_reward: float | None = field(
+        default=None,
+        metadata={
+            "help": "The reward of a solved problem, for the metrics groups/all_correct and "
+            "pass_at/K. None: what the reward functions state as their `full_reward`; without it "
+            "neither is logged."
+        },
+    )
     loss_type: str = field(default="dr_grpo", metadata={"help": "See trl.GRPOConfig."})
 
     def __post_init__(self) -> None:
         super().__post_init__()
         settings = self.method_settings
         settings.check(self.num_generations or 0)
-        self.clamp_delta, self.masking = settings.clamp_delta, settings.masking  # what is in force
-        if settings.masking == "token":
-            self._check_token_masking()
+        refuse_loss_type(self)
+        refuse_idle(self)
+        refuse_warped(self)
+        refuse_neftune(self)
+        self.k, self.k_switch = settings.k, settings.k_switch  # what is in force
+        if ratios(self):
+            self.clamp_delta, self.masking = settings.clamp_delta, settings.masking
         if self.skip_zero_variance:
             self._check_skipping()
 
@@ -105,12 +128,3 @@ class MaxKConfig(GRPOConfig):
                 f"skip_zero_variance=True with loss_type={self.loss_type!r}, which is not a mean "
                 "over completions; use 'dr_grpo' or 'grpo'"
             )
-
-    def _check_token_masking(self) -> None:
-        """Tokens are dropped by TRL's own clipping: see Weighing.old_logps."""
-        needed = {"loss_type": CLIPPED, "importance_sampling_level": ("token",)}
-        needed |= {"use_liger_kernel": (False,)}
-        for name, values in needed.items():
-            if (found := getattr(self, name)) not in values:
-                known = " or ".join(map(repr, values))
-                raise ValueError(f"masking='token' needs {name}={known}, not {found!r}")

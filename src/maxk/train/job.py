@@ -7,18 +7,18 @@ ends the run after the optimiser step at hand with a checkpoint.
 import dataclasses
 import difflib
 import importlib.util
+import json
 import os
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from accelerate import PartialState
 from datasets import Dataset
 from peft import LoraConfig
-from transformers import AutoTokenizer, TrainerCallback
+from transformers import AutoTokenizer
 from transformers.trainer_utils import set_seed
 
 from maxk.config import RENAMED, ConfigError, DataTable, ModelTable, TrainConfig
@@ -35,10 +35,14 @@ from maxk.sample.vllm_ import VllmSampler
 from maxk.store.run import MODEL, Run, RunError, write_whole
 from maxk.store.tables import write_problems
 from maxk.train.arithmetic import arithmetic
+from maxk.train.callbacks import StopOnSignal, WriteMetrics
+from maxk.train.checkpoint import last_whole, processes_of
 from maxk.train.config import MaxKConfig
+from maxk.train.fields import NEUTRAL
 from maxk.train.memory import explained
 from maxk.train.rollouts import forget
-from maxk.train.trainer import MaxKTrainer, state_name
+from maxk.train.trainer import MaxKTrainer
+from maxk.train.typed import typed
 
 DEFAULTS: dict[str, Any] = {  # of this command, where [trl] says nothing
     "logging_steps": 1,
@@ -48,6 +52,11 @@ DEFAULTS: dict[str, Any] = {  # of this command, where [trl] says nothing
 }
 OWNED = {field.name for field in dataclasses.fields(MethodSettings)}  # set by other tables
 OWNED |= {"output_dir", "logging_dir", "resume_from_checkpoint"}
+
+
+# Of trl.generation_kwargs: what the samplers of maxk take, and values that change nothing.
+TAKEN = ("temperature", "top_p", "max_new_tokens", "do_sample")
+NEUTRAL_HERE = {name: (None, *values) for name, values in NEUTRAL.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +114,7 @@ def train(
             args,
             Dataset.from_list(rows),
             processing_class=tokenizer,
-            peft_config=LoraConfig(**config.lora) if config.lora else None,
+            peft_config=None if config.lora is None else LoraConfig(**config.lora),
             run=run if config.run.rollouts else None,
         )
         if engine is not None:
@@ -203,7 +212,7 @@ def sample_with(
 
 def carry_out(trainer: MaxKTrainer, run: Run, main: bool, say: Callable[[str], None]) -> Outcome:
     """Train with the folder kept up to date."""
-    checkpoint = last_checkpoint(run, trainer.args.world_size)
+    checkpoint = last_checkpoint(run, trainer.args.world_size, say if main else lambda text: None)
     begun = 0 if checkpoint is None else int(checkpoint.name.split("-")[1])
     if main:
         run.note_environment(seed=trainer.args.seed, from_step=begun)
@@ -217,7 +226,6 @@ def carry_out(trainer: MaxKTrainer, run: Run, main: bool, say: Callable[[str], N
     trainer.add_callback(WriteMetrics(run))
     with stop.listening():
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
-    trainer.recorder.write_rollouts()
     if stop.asked:
         return Outcome(trainer.state.global_step, finished=False)
     trainer.save_model(str(run.folder / f".{MODEL}"))
@@ -242,16 +250,44 @@ def trl_config(config: TrainConfig) -> MaxKConfig:
     if config.model.sampler != "trl" and config.trl.get("use_vllm"):
         raise ConfigError('trl.use_vllm goes with model.sampler = "trl"')
     copied = config.model.sampler == "vllm" or "dtype" in config.model.engine
-    if copied and config.lora:
+    if copied and config.lora is not None:
         raise ConfigError("a sampler with weights of its own has no adapters; use trl.use_vllm")
     if config.model.engine and config.model.sampler == "trl":
         raise ConfigError('model.engine goes with model.sampler = "maxk" or "vllm"')
-    given: dict[str, Any] = DEFAULTS | config.trl
+    given: dict[str, Any] = DEFAULTS | typed(config.trl, MaxKConfig)
+    if given.get("save_only_model"):
+        raise ConfigError(
+            "trl.save_only_model=True: a stopped run goes on from its checkpoints, which need the "
+            "optimiser's state; leave it out"
+        )
+    if config.model.sampler != "trl":
+        refuse_for_sampler(config.model.sampler, given)
     if not torch.accelerator.is_available():
         given = {"bf16": False, "use_cpu": True} | given
     method = config.method.model_dump()
     method["method"] = method.pop("name")
+    given.setdefault("full_reward", UnitTestReward.full_reward)
     return MaxKConfig(output_dir=str(config.run.out / "checkpoints"), **method, **given)
+
+
+def refuse_for_sampler(sampler: str, given: dict[str, Any]) -> None:
+    """ConfigError for settings of TRL's own sampling, which another sampler does not have."""
+    for name in ("cache_implementation", "use_transformers_continuous_batching"):
+        if given.get(name):
+            raise ConfigError(
+                f'trl.{name}={given[name]!r} is of TRL\'s sampling, and model.sampler="{sampler}" '
+                'takes its place; leave it out, or use model.sampler="trl"'
+            )
+    asked = {name: given.get(name) for name in ("top_k", "min_p", "repetition_penalty")}
+    options = given.get("generation_kwargs") or {}
+    asked |= json.loads(options) if isinstance(options, str) else options
+    for name, value in asked.items():
+        if name in TAKEN or value in NEUTRAL_HERE.get(name, (None,)):
+            continue
+        raise ConfigError(
+            f'trl.{name}={value!r} is of TRL\'s sampling, which model.sampler="{sampler}" does '
+            'not have; leave it out, or use model.sampler="trl"'
+        )
 
 
 def problems_of(table: DataTable, tokenizer: Any) -> tuple[list[Problem], Account]:
@@ -282,53 +318,9 @@ def prompt_of(problem: Problem, tokenizer: Any) -> Any:
     return messages(problem) if tokenizer.chat_template else messages(problem)[0]["content"]
 
 
-def last_checkpoint(run: Run, processes: int) -> Path | None:
-    """The newest checkpoint that was written to its end."""
-    wanted = {state_name(process) for process in range(processes)}
-    found = (run.folder / "checkpoints").glob("checkpoint-*")
-    for folder in sorted(found, key=lambda path: -int(path.name.split("-")[1])):
-        there = {path.name for path in folder.glob(state_name("*"))}
-        if there == wanted:
-            return folder
-        if there and (folder / "trainer_state.json").exists():
-            raise RunError(f"{folder} was written by {len(there)} processes; go on with as many")
-    return None
-
-
-class WriteMetrics(TrainerCallback):
-    """What is logged goes into the run's metrics, whatever trackers there are."""
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
-
-    def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if state.is_world_process_zero:
-            self.run.log({"step": state.global_step, **kwargs["logs"]})
-
-
-class StopOnSignal(TrainerCallback):
-    """On SIGTERM: finish the optimiser step, save, stop. A second one ends at once."""
-
-    def __init__(self, trainer: MaxKTrainer) -> None:
-        self.trainer, self.received, self.asked = trainer, False, False
-
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        before = signal.signal(signal.SIGTERM, self.receive)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGTERM, before)
-
-    def receive(self, number: int, frame: Any) -> None:
-        self.received = True
-        signal.signal(number, signal.SIG_DFL)
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.asked = self.received
-        if args.world_size > 1:  # the signal may have reached one process before another
-            accelerator = self.trainer.accelerator
-            local = torch.tensor([self.received], device=accelerator.device)
-            self.asked = bool(cast(torch.Tensor, accelerator.gather(local)).any())
-        if self.asked:
-            control.should_save = control.should_training_stop = True
+def last_checkpoint(run: Run, processes: int, say: Callable[[str], None]) -> Path | None:
+    """The newest checkpoint that was written to its end, by as many processes."""
+    folder = last_whole(run.folder / "checkpoints", say)
+    if folder is not None and (written := processes_of(folder)) != processes:
+        raise RunError(f"{folder} was written by {written} processes; go on with as many")
+    return folder

@@ -9,26 +9,59 @@ from torch import Tensor
 from maxk.estimators import max_at_k, subset_max
 
 SHOWN_KS = (1, 2, 4, 8)
-FULL_REWARD = 1.0  # all unit tests passed
 
 
-def group_metrics(rewards_PN: Tensor, weights_PN: Tensor, k: int | None) -> dict[str, float]:
+def shown_ks(k: int | None, n: int) -> list[int]:
+    """The k whose max@k is logged of groups of n: powers of two, and the k that is trained."""
+    return sorted({each for each in (*SHOWN_KS, k or 1) if each <= n})
+
+
+def scored(rewards_PN: Tensor, k: int) -> list[Tensor]:
+    """The rewards of each group that has k of them: the others are NaN."""
+    rows = (row[~row.isnan()] for row in rewards_PN.double())
+    return [row for row in rows if len(row) >= k]
+
+
+def curve(rewards_PN: Tensor, k: int) -> list[float]:
+    """max@k of each group in which at least k completions have a reward."""
+    return [float(max_at_k(row, k)) for row in scored(rewards_PN, k)]
+
+
+def group_metrics(
+    rewards_PN: Tensor, weights_PN: Tensor, k: int | None, full_reward: float | None = None
+) -> dict[str, float]:
     """max@k of the sampled groups, how many change nothing, and the size of the weights.
 
     A group counts as zero-variance if every weight in it is 0, and as all-correct if every k of its
     samples have the full reward among them: max@k has nothing left to gain. The size is what a KL
-    term is weighed against.
+    term is weighed against. A reward of NaN is none.
     """
     n = rewards_PN.shape[-1]
-    ks = [k for k in SHOWN_KS if k <= n]
-    curve = max_at_k(rewards_PN.double(), ks).mean(dim=0)
-    full = (rewards_PN >= FULL_REWARD).sum(-1)
-    return {
-        **{f"max_at/{k}": value for k, value in zip(ks, curve.tolist(), strict=True)},
+    there = ~rewards_PN.isnan()
+    out = {
         "groups/zero_variance": (weights_PN == 0).all(-1).float().mean().item(),
-        "groups/all_correct": (full > n - (k or 1)).float().mean().item(),
+        "groups/unscored": (~there).any(-1).float().mean().item(),
         "weights/rms": weights_PN.double().square().mean().sqrt().item(),
     }
+    curves = {each: curve(rewards_PN, each) for each in shown_ks(k, n)}
+    out |= {f"max_at/{each}": sum(x) / len(x) for each, x in curves.items() if x}
+    if full_reward is not None:
+        short = (there & (rewards_PN < full_reward)).sum(-1)
+        all_correct = (short < (k or 1)) & there.any(-1)
+        out |= {"groups/all_correct": all_correct.float().mean().item()}
+    return out
+
+
+def evaluation_metrics(
+    rewards_PN: Tensor, k: int | None, full_reward: float | None
+) -> dict[str, list[float]]:
+    """max@k of each group that was sampled for evaluation, and pass@k; per group, for a mean."""
+    ks = shown_ks(k, rewards_PN.shape[-1])
+    out = {f"max_at/{each}": curve(rewards_PN, each) for each in ks}
+    if full_reward is None:
+        return out
+    passed_PN = (rewards_PN >= full_reward).double().where(~rewards_PN.isnan(), torch.nan)
+    return out | {f"pass_at/{each}": curve(passed_PN, each) for each in ks}
 
 
 def unique_share(ids: Sequence[int], n: int) -> float:

@@ -170,6 +170,23 @@ def even_share(count: int, most: int) -> int:
     return -(-count // -(-count // most))
 
 
+def refuse_packing(config: Any, length: int) -> None:
+    """ValueError if a model cannot read rows of this kind with texts of this length."""
+    try:
+        refuse_other_layers(config.get_text_config(), length)
+    except ValueError as error:
+        raise ValueError(
+            f"pack_prompts=True: {error.args[0].split(',')[0]}, where a token does not see all "
+            "before it; use pack_prompts=False"
+        ) from None
+    attention = config._attn_implementation
+    if attention not in ("sdpa", "eager"):
+        raise ValueError(
+            f"pack_prompts=True with attn_implementation={attention!r}, which takes no mask of "
+            "this kind; use 'sdpa' or pack_prompts=False"
+        )
+
+
 def packed_logps(
     model: Any, config: Any, ids: Tensor, mask: Tensor, width: int
 ) -> tuple[Tensor, Tensor | None]:
@@ -179,13 +196,8 @@ def packed_logps(
     entropies.
     """
     packed = pack(ids, mask, width, config.get_text_config().hidden_size)
-    refuse_other_layers(config, int(mask.sum(1).max()))
+    refuse_packing(config, int(mask.sum(1).max()))
     attention = config._attn_implementation
-    if attention not in ("sdpa", "eager"):
-        raise ValueError(
-            f"pack_prompts=True with attn_implementation={attention!r}, which takes no mask of "
-            "this kind; use 'sdpa' or pack_prompts=False"
-        )
     out = model(
         input_ids=packed.ids,
         attention_mask=packed.mask(None if attention == "sdpa" else torch.float32),
@@ -199,3 +211,27 @@ def packed_logps(
         return packed.unpack(torch.nn.functional.pad(values, (1, 0)), (len(ids), width))
 
     return unpacked(out.log_probs), None if out.entropy is None else unpacked(out.entropy)
+
+
+def all_packed_logps(
+    accelerator: Any,
+    model: Any,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    logits_to_keep: int,
+    batch_size: int | None = None,
+    compute_entropy: bool = False,
+    **more: Any,
+) -> tuple[Tensor, Tensor | None, None]:
+    """`packed_logps` in the place of TRL's own function, with its arguments and results."""
+    for name, value in more.items():
+        if value is not None and value is not False:
+            raise ValueError(f"pack_prompts=True cannot be used with {name}")
+    config: Any = accelerator.unwrap_model(model).config
+    size = batch_size or len(input_ids)
+    parts = []
+    for ids, mask in zip(input_ids.split(size), attention_mask.split(size), strict=True):
+        with accelerator.autocast():
+            parts.append(packed_logps(model, config, ids, mask, logits_to_keep))
+    logps, entropies = zip(*parts, strict=True)
+    return torch.cat(logps), torch.cat(entropies) if compute_entropy else None, None

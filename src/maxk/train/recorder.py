@@ -20,8 +20,9 @@ from maxk.grade import Graded
 from maxk.grade.reward import text_of
 from maxk.store.codec import dict_of_verdict
 from maxk.store.run import Run
-from maxk.train.batches import PER_COMPLETION
-from maxk.train.metrics import group_metrics, unique_share
+from maxk.train.batches import NOTED, PER_COMPLETION
+from maxk.train.logps import vllm_factor
+from maxk.train.metrics import evaluation_metrics, group_metrics, unique_share
 from maxk.train.rollouts import Batch
 
 
@@ -29,6 +30,7 @@ class Recorder:
     """Notes of one process of a training.
 
     note: takes the name and value of a metric. gathered: a tensor of this process to that of all.
+    training: whether the model is in training, and not in evaluation, whose time is no step's.
     run: where completions are written by the main process, if they are.
     """
 
@@ -36,10 +38,12 @@ class Recorder:
         self,
         note: Callable[[str, float], None],
         gathered: Callable[[Tensor], Tensor],
+        training: Callable[[], bool],
         run: Run | None,
         main: bool,
     ) -> None:
         self._note, self._gathered, self._run, self._main = note, gathered, run, main
+        self._training = training
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._texts: list[dict[str, Any]] = []  # this process's completions of the batch
         self._batch: Batch | None = None  # all processes' completions with their weights so far
@@ -57,7 +61,8 @@ class Recorder:
         try:
             yield
         finally:
-            self._seconds[phase] += time.perf_counter() - begun
+            if self._training():  # a step after an evaluation begins in its mode
+                self._seconds[phase] += time.perf_counter() - begun
 
     def note_seconds(self) -> None:
         """The phases of a step that is over."""
@@ -99,8 +104,9 @@ class Recorder:
         self._texts = [
             {
                 "problem": row.get("problem"),
-                "prompt": prompt if isinstance(prompt, str) else json.dumps(prompt),
+                "prompt": prompt if isinstance(prompt, str) else as_json(prompt),
                 "completion": text_of(completion),
+                "conversation": conversation(completion),
                 "program": each.program,
                 "verdict": json.dumps(dict_of_verdict(each.verdict)) if each.verdict else None,
             }
@@ -109,11 +115,22 @@ class Recorder:
             )
         ]
 
+    def note_evaluation(self, rewards_PN: Tensor, k: int | None, full: float | None) -> None:
+        """Note the groups that were sampled for evaluation, one by one: TRL logs their mean."""
+        for name, values in evaluation_metrics(rewards_PN, k, full).items():
+            for value in values:
+                self.note(name, value)
+
     def begin_batch(
-        self, rewards_PN: Tensor, weights_PN: Tensor, sampled_at: int, k: int | None
+        self,
+        rewards_PN: Tensor,
+        weights_PN: Tensor,
+        sampled_at: int,
+        k: int | None,
+        full: float | None = None,
     ) -> None:
         """Note the groups of a batch; write the one that is done with and begin this one."""
-        for name, value in group_metrics(rewards_PN, weights_PN, k).items():
+        for name, value in group_metrics(rewards_PN, weights_PN, k, full).items():
             self.note(name, value)
         if self._run is None:
             return
@@ -122,7 +139,7 @@ class Recorder:
             number = self._batch.number + 1 if self._batch.step == sampled_at else 0
             self.write_rollouts()
         texts = cast(list, gather_object(self._texts))
-        rewards = rewards_PN.flatten().tolist()
+        rewards = [None if r != r else r for r in rewards_PN.flatten().tolist()]  # NaN is none
         texts = [{**text, "reward": reward} for text, reward in zip(texts, rewards, strict=True)]
         self._batch = Batch(sampled_at, number, rewards_PN.shape[-1], texts)
 
@@ -135,7 +152,10 @@ class Recorder:
 
     def use(self, inputs: dict[str, Any]) -> None:
         """A micro-batch was trained on."""
-        self._used.append({name: inputs[name] for name in PER_COMPLETION if name in inputs})
+        used = {name: inputs[name] for name in PER_COMPLETION if name in inputs}
+        if (factor := vllm_factor(inputs)) is not None:
+            used["advantages"] = used["advantages"] * factor
+        self._used.append(used)
 
     def collect(self, iteration: int | None, skipping: bool) -> None:
         """Gather what the micro-batches since the last time were trained with, and note it.
@@ -156,7 +176,7 @@ class Recorder:
             self.note(f"policy_lag/iteration_{iteration + 1}/max", lag.max())
         if skipping:
             self.note("skipped", ratios.isnan().double().mean())
-        for name in ("clamped", "masked", "effective"):
+        for name in NOTED:
             if name in columns:
                 self.note(f"ratio/{name}", columns[name].nanmean())
         if self._batch is not None:
@@ -169,3 +189,18 @@ class Recorder:
 
     def restore(self, state: dict[str, Any] | None) -> None:
         self._batch = None if state is None else Batch.of_state(state)
+
+
+def as_json(messages: Any) -> str:
+    """Chat messages; what JSON does not have, such as an image, is said by its kind."""
+    return json.dumps(messages, default=lambda value: f"<{type(value).__name__}>")
+
+
+def conversation(completion: Any) -> str | None:
+    """All messages of a completion, if they are more than one text of the model."""
+    if isinstance(completion, str):
+        return None
+    plain = len(completion) == 1 and completion[0].keys() <= {"role", "content"}
+    if plain and isinstance(completion[0].get("content"), str):
+        return None
+    return as_json(completion)

@@ -12,10 +12,39 @@ import torch
 from torch import Tensor
 
 from maxk.estimators import MethodSettings, advantages, mask_sequences
+from maxk.estimators.groups import fewest
 from maxk.estimators.methods import moved
 from maxk.train.metrics import effective_share
 
 Columns = dict[str, Tensor]  # of prompts x samples
+
+
+def group_weights(
+    method: str,
+    rewards_PN: Tensor,
+    k: int | None,
+    log_ratios_PN: Tensor | None = None,
+    clamp_delta: float | None = None,
+) -> Tensor:
+    """`maxk.estimators.advantages`, of groups from which some are missing: their reward is NaN."""
+
+    def weighed(rewards: Tensor, log_ratios: Tensor | None) -> Tensor:
+        if log_ratios is None:
+            return advantages(method, rewards, k, log_ratios=0)
+        return advantages(method, rewards, k, log_ratios, clamp_delta=clamp_delta)
+
+    there_PN = ~rewards_PN.isnan()
+    whole_P = there_PN.all(-1)
+    if whole_P.all():
+        return weighed(rewards_PN, log_ratios_PN)
+    out = torch.zeros_like(rewards_PN)
+    for group in range(len(rewards_PN)):
+        there = there_PN[group]
+        if int(there.sum()) >= fewest(method, k):
+            ratios = None if log_ratios_PN is None else log_ratios_PN[group][None, there]
+            weights = weighed(rewards_PN[group][None, there], ratios)
+            out[group, there] = weights[0].to(out.dtype)
+    return out
 
 
 class Weighing:
@@ -23,6 +52,10 @@ class Weighing:
 
     settings: of the method. epsilon, epsilon_high: how far a ratio may go below and above 1 before
     masking drops what goes further (epsilon_high None: epsilon).
+
+    A reward of NaN says that a completion is not in its group: nothing has scored it, or the
+    sampler's correction has masked it. The others are weighed as the smaller group that they are,
+    if enough of them remain for the method; else all have weight 0.
     """
 
     def __init__(
@@ -63,10 +96,10 @@ class Weighing:
         rewards_PN = self.rewards_PN if groups_P is None else self.rewards_PN[groups_P]
         method = self.settings.method
         if log_ratios_PN is None or not self.off_policy:
-            return {"advantages": advantages(method, rewards_PN, self.k, log_ratios=0)}
+            return {"advantages": group_weights(method, rewards_PN, self.k)}
         clamp = self.settings.clamp_delta
         assert clamp is not None, "an off-policy method has a default"
-        free = advantages(method, rewards_PN, self.k, log_ratios_PN, clamp_delta=clamp)
+        free = group_weights(method, rewards_PN, self.k, log_ratios_PN, clamp)
         kept = free
         if self.settings.masking == "sequence":
             kept = mask_sequences(free, log_ratios_PN, self.epsilon, self.epsilon_high)
@@ -74,20 +107,20 @@ class Weighing:
             "advantages": kept,
             "clamped": (log_ratios_PN.expm1().abs() > clamp).float(),
             "masked": ((kept == 0) & (free != 0)).float(),
-            "effective": effective_share(log_ratios_PN, self.k or 1).expand_as(kept).float(),
+            "effective": effective_share(log_ratios_PN, self.k or 1)
+            .where(~rewards_PN.isnan().any(-1, keepdim=True), torch.nan)
+            .expand_as(kept)
+            .float(),
         }
 
-    def old_logps(self, advantages_B: Tensor, now_BT: Tensor, sampled_BT: Tensor) -> Tensor | None:
-        """Old log-probabilities with which TRL drops the tokens to be masked, and no others.
-
-        There TRL's ratio is the token's own, and clipped: no gradient. Elsewhere it is 1. None if
-        tokens are not masked.
-        """
+    def by_token(self, weights_B: Tensor, now_BT: Tensor, sampled_BT: Tensor) -> Tensor:
+        """The weight of each token: that of its completion, or 0 where tokens are masked."""
+        weights_BT = weights_B[:, None].expand_as(now_BT)
         if self.settings.masking != "token":
-            return None
+            return weights_BT
         log_ratios_BT = (now_BT - sampled_BT).float()
-        gone = moved(advantages_B[:, None], log_ratios_BT, self.epsilon, self.epsilon_high)
-        return torch.where(gone, sampled_BT, now_BT)
+        gone = moved(weights_BT, log_ratios_BT, self.epsilon, self.epsilon_high)
+        return weights_BT.masked_fill(gone, 0.0)
 
     def has_gradient(self, rows_B: Tensor, advantages_B: Tensor) -> Tensor:
         """Which completions can change the policy at this step.
@@ -98,7 +131,10 @@ class Weighing:
         if not self.off_policy:
             return advantages_B != 0
         assert self.rewards_PN is not None, "no batch was begun"
-        unequal_P1 = (self.rewards_PN != self.rewards_PN[:, :1]).any(-1, keepdim=True)
+        there = ~self.rewards_PN.isnan()
+        highest = self.rewards_PN.where(there, -torch.inf).amax(-1, keepdim=True)
+        lowest = self.rewards_PN.where(there, torch.inf).amin(-1, keepdim=True)
+        unequal_P1 = highest > lowest
         return unequal_P1.expand_as(self.rewards_PN).flatten()[rows_B]
 
     def state(self) -> dict[str, Any]:

@@ -7,24 +7,39 @@ verl divides by are then those at the start of the epoch. Its own ratio is 1 at 
 step, and its gradient there weight times grad log pi.
 """
 
+import logging
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 import transfer_queue as tq
 from omegaconf import DictConfig, open_dict
 from tensordict import TensorDict
 from torch import Tensor
+from transformers import AutoConfig
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import append_to_dict
 from verl.workers.utils.padding import response_to_nested
 
-from maxk.estimators import mask_sequences
+from maxk.estimators import mask_sequences, max_at_k
 from maxk.estimators.groups import group_advantages
 from maxk.estimators.settings import FACTS
-from maxk.integrations.verl.advantage import PREFIX, TRAINER, Options, members, spread
+from maxk.integrations.verl.advantage import (
+    PREFIX,
+    TRAINER,
+    members,
+    recomputing,
+    settings_of,
+    spread,
+    too_small,
+)
+
+_log = logging.getLogger(__name__)
+SUMS = ("seq-mean-token-sum", "seq-mean-token-sum-norm")  # over the tokens of a completion
 
 
 @register_trainer(TRAINER)
@@ -33,11 +48,12 @@ class OffPolicyTrainer(PPOTrainerSync):
 
     def __init__(self, config: DictConfig) -> None:
         method = method_of(config)
+        self.method_settings = settings_of(config.algorithm, method)
+        refuse_idle(config, config.algorithm.get("maxk") or {})
+        refuse_wrong(config)
         with open_dict(config):
             # Under this name verl looks up what holds for a synchronous trainer.
             config.trainer.v1.trainer_mode = "sync"
-            config.algorithm.maxk = {**(config.algorithm.get("maxk") or {}), "recomputed": True}
-        self.method_settings = Options.of(config.algorithm, method).method
         super().__init__(config)
 
     def _init_dataloader(self) -> None:
@@ -48,6 +64,31 @@ class OffPolicyTrainer(PPOTrainerSync):
             actor.optim.total_training_steps *= actor.ppo_epochs
             if (actor.optim.lr_warmup_steps or 0) > 0:
                 actor.optim.lr_warmup_steps *= actor.ppo_epochs
+
+    def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        with recomputing():
+            out = super()._compute_advantage(batch, metrics)
+        data = read(batch, "rm_scores", "response_mask")
+        there, groups = members(data["response_mask"]), list(read(batch, "uid")["uid"])
+        metrics.update(self._group_metrics(data["rm_scores"].sum(dim=-1), groups, there))
+        return out
+
+    def _group_metrics(
+        self, rewards_B: Tensor, groups: list[Any], member_B: Tensor
+    ) -> dict[str, float]:
+        """max@k of the groups, and how many of them are too small for the method."""
+        k = self.method_settings.k or 1
+        members = defaultdict(list)
+        for group, reward, there in zip(groups, rewards_B.tolist(), member_B.tolist(), strict=True):
+            if there:
+                members[group].append(reward)
+        out = {"maxk/small_groups": float(too_small(self.method_settings, groups, member_B))}
+        for each in sorted({1, 2, 4, 8, k}):
+            whole = [rewards for rewards in members.values() if len(rewards) >= each]
+            if whole:
+                values = [float(max_at_k(torch.tensor(rewards), each)) for rewards in whole]
+                out[f"maxk/max_at/{each}"] = sum(values) / len(values)
+        return out
 
     def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
         actor = self.config.actor_rollout_ref.actor
@@ -110,6 +151,69 @@ def method_of(config: DictConfig) -> str:
             f"{name} needs both from the training model: leave it out"
         )
     return method
+
+
+def refuse_idle(config: DictConfig, given: Any) -> None:
+    """ValueError for settings of the ratios where there are none."""
+    actor = config.actor_rollout_ref.actor
+    if several(config):
+        return
+    for name in ("clamp_delta", "masking"):
+        if given.get(name) not in (None, "none"):
+            raise ValueError(
+                f"algorithm.maxk.{name}={given[name]} would do nothing: ppo_epochs="
+                f"{actor.ppo_epochs} is one pass over a batch, whose ratios are 1; leave it out or "
+                "raise ppo_epochs"
+            )
+
+
+def refuse_wrong(config: DictConfig) -> None:
+    """ValueError for settings under which weights or ratios would be wrong."""
+    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    if actor.loss_agg_mode not in SUMS:
+        raise ValueError(
+            f"actor_rollout_ref.actor.loss_agg_mode={actor.loss_agg_mode}: the weight of a whole "
+            f"completion needs a sum over its tokens; use {' or '.join(SUMS)}"
+        )
+    if not several(config):
+        return
+    plain = {"top_p": (1, None), "top_k": (-1, 0, None), "repetition_penalty": (1, None)}
+    for name, values in plain.items():
+        if (value := rollout.get(name)) not in values:
+            raise ValueError(
+                f"actor_rollout_ref.rollout.{name}={value}: the samples are then of another "
+                "distribution than the ratios; leave it out"
+            )
+    for name, value in dropouts(config.actor_rollout_ref.model).items():
+        raise ValueError(
+            f"the model has {name}={value}: verl computes old log-probabilities without dropout "
+            "and the loss with it, so ratios are noise; set it to 0, for the model by "
+            f"+actor_rollout_ref.model.override_config.{name}=0"
+        )
+
+
+def several(config: DictConfig) -> bool:
+    """Whether weights are made of ratios: from the second epoch on a batch."""
+    return config.actor_rollout_ref.actor.ppo_epochs > 1
+
+
+def dropouts(model: DictConfig) -> dict[str, float]:
+    """The rates of dropout of a model's configuration and of its adapter, if they are not 0."""
+    trusted = bool(model.get("trust_remote_code"))
+    try:
+        rates = AutoConfig.from_pretrained(model.path, trust_remote_code=trusted).to_dict()
+    except OSError as error:  # on a file system that verl copies from later
+        _log.warning("%s was not looked through for dropout: %s", model.path, error)
+        rates = {}
+    rates |= dict(model.get("override_config") or {})
+    lora = model.get("lora") or {}
+    if model.get("lora_rank") or lora.get("rank"):
+        rates["lora.dropout"] = lora.get("dropout") or 0.0
+    return {
+        name: rate
+        for name, rate in rates.items()
+        if ("drop" in name or "jitter" in name) and isinstance(rate, float) and rate > 0
+    }
 
 
 def region_of(actor: DictConfig) -> tuple[float, float]:
