@@ -162,19 +162,22 @@ UNITS = [
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_any_text_is_searched_in_linear_time(unit):
-    """Four completions of a quarter and of half a megabyte, each of one thing repeated."""
+    """Four completions of an eighth and of a quarter of a megabyte, each of one thing repeated."""
 
     def seconds(size: int) -> float:
         text = unit * (size // len(unit))
         shapes = (text, f"```python\n{text}", f"```{text}\n```", f"x = 1\n{text}\n y")
-        started = time.process_time()
-        for shape in shapes:
-            program_of(shape, "f")
-        return time.process_time() - started
+        found = []
+        for _ in range(2):  # the quicker: a busy machine takes the memory's caches away
+            started = time.process_time()
+            for shape in shapes:
+                program_of(shape, "f")
+            found.append(time.process_time() - started)
+        return min(found)
 
-    small, large = seconds(2**18), seconds(2**19)
-    assert large < max(2.5 * small, 0.1)
-    assert large < 2.0  # of two megabytes in all: half a second for each half
+    small, large = seconds(2**17), seconds(2**18)
+    assert large < max(2.5 * small, 0.15)
+    assert large < 1.0  # a megabyte in all
 
 
 PROGRAMS = [

@@ -295,15 +295,18 @@ UNITS = [
 
 
 def seconds(work) -> float:
-    started = time.process_time()
-    work()
-    return time.process_time() - started
+    found = []
+    for _ in range(2):  # the quicker: a busy machine takes the memory's caches away
+        started = time.process_time()
+        work()
+        found.append(time.process_time() - started)
+    return min(found)
 
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("kind", ["tokens", "tolerance", "exact"])
 def test_output_is_compared_in_linear_time(unit, kind):
-    """Of half a megabyte: as expected, a little different at its end, and where little is."""
+    """A quarter of a megabyte: as expected, other at its end, and where little is expected."""
     options: Any = {"tolerance": {"tolerance": 1e-6}, "exact": {"exact": True}}.get(kind, {})
 
     def work(size: int) -> None:
@@ -311,9 +314,9 @@ def test_output_is_compared_in_linear_time(unit, kind):
         for got, expected in ((text, text), (text + "1", text + "2"), (text, "1.5"), ("1.5", text)):
             same_output(got, expected, **options)
 
-    small, large = seconds(lambda: work(2**18)), seconds(lambda: work(2**19))
-    assert large < max(2.5 * small, 0.05)
-    assert large < 2.0  # four times half a megabyte
+    small, large = seconds(lambda: work(2**17)), seconds(lambda: work(2**18))
+    assert large < max(2.5 * small, 0.15)
+    assert large < 1.0  # four times a quarter of a megabyte
 
 
 @pytest.mark.parametrize("equality", ["strict", "python", "evalplus", "livecodebench"])
@@ -339,5 +342,5 @@ def test_values_are_compared_in_linear_time(made, equality):
         answer.wrong(got)
         answer.wrong(encode(other))
 
-    small, large = seconds(lambda: work(5_000)), seconds(lambda: work(10_000))
+    small, large = seconds(lambda: work(2_500)), seconds(lambda: work(5_000))
     assert large < max(2.5 * small, 0.1)

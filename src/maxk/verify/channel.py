@@ -2,7 +2,10 @@
 
 import os
 
-from protocol import HEADER, NUMBER_BYTES  # pyright: ignore[reportMissingImports]
+try:
+    from .protocol import HEADER, NUMBER_BYTES
+except ImportError:  # in the jail there is no package
+    from protocol import HEADER, NUMBER_BYTES  # pyright: ignore[reportMissingImports]
 
 _MOST = 2**32
 

@@ -14,7 +14,10 @@ import sys
 import types
 import typing
 
-import wire  # pyright: ignore[reportMissingImports]
+try:
+    from . import wire
+except ImportError:  # in the jail there is no package
+    import wire  # pyright: ignore[reportMissingImports]
 
 NODES = 2**32  # handles from here on stand for nodes, by their place in a table
 _MOST = 10**6  # values that an iterator may give

@@ -11,9 +11,13 @@ import sys
 import types
 import typing
 
-import plain  # pyright: ignore[reportMissingImports]
-import wire  # pyright: ignore[reportMissingImports]
-from channel import Channel  # pyright: ignore[reportMissingImports]
+try:
+    from . import plain, wire
+    from .channel import Channel
+except ImportError:  # in the jail there is no package
+    import plain  # pyright: ignore[reportMissingImports]
+    import wire  # pyright: ignore[reportMissingImports]
+    from channel import Channel  # pyright: ignore[reportMissingImports]
 
 IN, OUT = 41, 42  # stdin and stdout once more
 

@@ -13,10 +13,15 @@ import sys
 import types
 import typing
 
-import plain  # pyright: ignore[reportMissingImports]
-import wire  # pyright: ignore[reportMissingImports]
-from channel import Channel  # pyright: ignore[reportMissingImports]
-from runner import reason  # pyright: ignore[reportMissingImports]
+try:
+    from . import plain, wire
+    from .channel import Channel
+    from .runner import reason
+except ImportError:  # in the jail there is no package
+    import plain  # pyright: ignore[reportMissingImports]
+    import wire  # pyright: ignore[reportMissingImports]
+    from channel import Channel  # pyright: ignore[reportMissingImports]
+    from runner import reason  # pyright: ignore[reportMissingImports]
 
 
 class RefusedError(BaseException):

@@ -1,5 +1,6 @@
 """Limits of a process: resources, its parent's life, and looks from outside."""
 
+import _signal
 import resource
 import signal
 
@@ -40,4 +41,4 @@ def block_signals() -> None:
 
 
 def unblock_signals() -> None:
-    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    _signal.pthread_sigmask(signal.SIG_SETMASK, [])  # the public one names all 64 in Python
