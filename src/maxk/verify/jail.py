@@ -16,6 +16,10 @@ from maxk.verify.protocol import EXIT, KILL, MESSAGE, RUN
 
 _ZYGOTE = Path(__file__).with_name("zygote.py")
 _START = 300.0  # seconds that a zygote may take: a busy machine is not a broken one
+# One heap and one thread for the libraries, since threads are few and memory is counted.
+_ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "1"} | dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
+)
 # What programs may import beside the standard library, where it is installed.
 PACKAGES = (
     *("numpy", "scipy", "pandas", "sympy", "networkx", "sortedcontainers"),
@@ -76,7 +80,7 @@ class Jail:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env={"LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "1"},
+            env=_ENVIRONMENT,
             cwd="/",
             start_new_session=True,
         )
