@@ -173,4 +173,6 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 def short(text: str, most: int = 200) -> str:
-    return text if len(text) <= most else text[:most] + "..."
+    """The beginning of a text, without what would steer the terminal that it is printed on."""
+    kept = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text[:most])
+    return kept if len(text) <= most else f"{kept}..."

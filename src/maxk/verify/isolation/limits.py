@@ -1,6 +1,6 @@
 """Limits of a process: resources, its parent's life, and looks from outside."""
 
-import _signal
+import _signal  # pyright: ignore[reportMissingImports]
 import resource
 import signal
 
