@@ -26,7 +26,7 @@ PAGES = sorted(
     f"{FOLDER}/{path.name}" for path in (ROOT / FOLDER).glob("*.md") if path.stem != "index"
 )
 TUTORIALS = [f"docs/tutorials/{page}.md" for page in ("first-run", "reward", "problems", "curve")]
-RUN = ["choose-k", "compare-methods", "evaluate-compare", "new-back-end", "new-data-set"]
+RUN = ["choose-k", "evaluate-compare", "new-back-end", "new-data-set"]
 RUN += ["new-objective", "stale-samples"]  # pages that need nothing; two more have their own tests
 ELSEWHERE = {f"{FOLDER}/other-trainers.md"}  # tests/test_integrations.py
 

@@ -102,6 +102,7 @@ class LimitsTable(Table):
 
     cpu_seconds: float = Field(default=Limits.cpu_seconds, gt=0)
     wall_seconds: float = Field(default=Limits.wall_seconds, gt=0)
+    program_seconds: float = Field(default=Limits.program_seconds, gt=0)
     memory_bytes: int = Field(default=Limits.memory_bytes, gt=0)
     output_bytes: int = Field(default=Limits.output_bytes, gt=0)
     restarts: int = Field(default=Limits.restarts, ge=0)

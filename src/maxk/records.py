@@ -3,10 +3,11 @@
 Frozen dataclasses; their methods only compute from their fields.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 RewardKind = Literal["continuous", "binary"]
 Finish = Literal["stop", "length"]  # "length": truncated at the limit of tokens
@@ -44,13 +45,34 @@ def is_long(value: int) -> bool:
     return value.bit_length() > _DIGITS
 
 
+Equality = Literal["strict", "python", "evalplus", "livecodebench"]
+
+
+def _checked(test: object, **fields: tuple[object, type]) -> None:
+    """ValueError that names the first field of a test that has a wrong type."""
+    for name, (value, kind) in fields.items():
+        if not isinstance(value, kind):
+            raise ValueError(
+                f"{name}={value!r:.80} of a {type(test).__name__} is a {type(value).__name__}; "
+                f"use a {kind.__name__}"
+            )
+
+
+def _checked_tolerance(test: object, value: Any) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (number and math.isfinite(value) and value >= 0):
+        raise ValueError(
+            f"tolerance={value!r:.80} of a {type(test).__name__} must be a finite number >= 0"
+        )
+
+
 @dataclass(frozen=True)
 class StdinTest:
     """Run the program with `input` on stdin; its stdout must be `output`.
 
-    Compared token by token (runs of whitespace are equal); with `tolerance`, tokens that are
-    decimal numbers may differ by that much, relative or absolute; with `exact`, character by
-    character up to the line ends.
+    Compared token by token (runs of blanks are equal); with `tolerance`, tokens for which a number
+    with a decimal point or an exponent is expected may differ by that much, relative or absolute;
+    with `exact`, character by character up to the line ends.
     """
 
     input: str
@@ -58,32 +80,63 @@ class StdinTest:
     tolerance: float | None = None
     exact: bool = False
 
+    def __post_init__(self) -> None:
+        _checked(self, input=(self.input, str), output=(self.output, str), exact=(self.exact, bool))
+        if self.tolerance is not None:
+            _checked_tolerance(self, self.tolerance)
+
 
 @dataclass(frozen=True)
 class CallTest:
-    """Call `function` with `args`; the result must be `expected`, in type and value.
+    """Call `function` with `args`; the result must be `expected`.
 
-    `function` is a name the program defines, or `Class().method`. Floats may differ by `tolerance`,
-    relative or absolute; a list is not a tuple and True is not 1.
+    `function` is a name the program defines, or `Class().method`. `equality` says what counts as
+    the same: "strict", types and values, where a list is not a tuple and True is not 1; "python",
+    what == says; "evalplus" and "livecodebench", what these benchmarks accept. Where a float is
+    expected, strict and evalplus let it differ by `tolerance`, relative or absolute.
     """
 
     function: str
     args: tuple[Any, ...]
     expected: Any
     tolerance: float = 1e-6
+    equality: Equality = "strict"
+
+    def __post_init__(self) -> None:
+        _checked(self, function=(self.function, str))
+        if not isinstance(self.args, list | tuple):
+            raise ValueError(f"args={self.args!r:.80} of a CallTest is no tuple; use (value, ...)")
+        _checked_tolerance(self, self.tolerance)
+        if self.equality not in get_args(Equality):
+            raise ValueError(
+                f"equality={self.equality!r} is unknown; use one of {', '.join(get_args(Equality))}"
+            )
 
 
 @dataclass(frozen=True)
 class AssertTest:
     """Run `code`, Python statements such as `assert f(2) == 4`, against the program.
 
-    Names that the code does not define are Python's own first and the program's second, so that a
-    program cannot replace `abs` in its test. Where the function under test has such a name itself,
-    say so in `function`.
+    The program provides `function` and the `classes` named, and nothing else: all other names are
+    the code's own or Python's. Without `function` it is the one name that the code uses and does
+    not define. What the function returns arrives as a plain value; instances of `classes` stay with
+    the program, and the code may call their methods and look at their attributes.
+
+    `nodes` is the source of classes whose instances are data, such as nodes of a list or a tree:
+    both sides have them, and their instances cross field by field.
     """
 
     code: str
     function: str | None = None
+    classes: tuple[str, ...] = ()
+    nodes: str = ""
+
+    def __post_init__(self) -> None:
+        _checked(self, code=(self.code, str), nodes=(self.nodes, str))
+        if self.function is not None:
+            _checked(self, function=(self.function, str))
+        if not isinstance(self.classes, tuple) or not all(isinstance(n, str) for n in self.classes):
+            raise ValueError(f"classes={self.classes!r:.80} of an AssertTest: use a tuple of names")
 
 
 Test = StdinTest | CallTest | AssertTest

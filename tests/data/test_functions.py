@@ -108,7 +108,7 @@ def test_mbpp_splits_go_by_number(tmp_path, number, split):
     [
         ("assert set(pick([1])) == {1}", "def pick(x): return x", "pick"),
         ("assert sum(3, 4) == 7", "def sum(a, b): return a + b", "sum"),
-        ("assert (tall(root)) == 3", "def helper(): 0\ndef tall(x): return 3", "tall"),
+        ("assert (tall(0)) == 3", "def helper(): 0\ndef tall(x): return 3", "tall"),
         ("assert not small(5)", "def small(x): return x < 5", "small"),
         ("assert str(show(5)) == '5'", "print 'old'", "show"),
     ],

@@ -103,6 +103,21 @@ def test_a_fault_has_its_line_and_field(tmp_path, change, field, message):
     assert message in fault.message
 
 
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("assert f(2) == helper(2)", "uses helper, and neither it nor Python defines that"),
+        ("assert f(lambda x: x)", "gives the program a lambda, which cannot leave its process"),
+        ("def g(x): return x\nassert f(g)", "gives the program the function g, which"),
+    ],
+)
+def test_a_test_that_cannot_be_judged_is_a_fault(tmp_path, code, message):
+    row = GOOD | {"tests": [{"assert": code, "function": "f"}], "entry_point": "f"}
+    [fault] = check(written(tmp_path, row))
+    assert (fault.line, fault.field) == (1, "tests")
+    assert message in fault.message
+
+
 def test_old_escapes_in_a_reference_are_no_fault(tmp_path):
     assert check(written(tmp_path, GOOD | {"reference": "x = '\\d'"})) == []
 

@@ -48,7 +48,10 @@ def test_a_functional_test_has_one_argument_a_line(tmp_path):
     [problem] = bench(tmp_path, row)
     assert problem.entry_point == "Solution().f"
     assert problem.starter == row["starter_code"]
-    assert list(problem.tests) == [CallTest("Solution().f", ([1, 2], "ab"), [2])] * 2
+    assert (
+        list(problem.tests)
+        == [CallTest("Solution().f", ([1, 2], "ab"), [2], equality="livecodebench")] * 2
+    )
 
 
 def test_a_function_outside_a_class_is_called_by_its_name(tmp_path):

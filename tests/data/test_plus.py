@@ -27,7 +27,8 @@ def answered(tmp_path, verifier, *rows, name="mbpp-plus"):
 def test_expected_results_are_those_of_the_reference(tmp_path, verifier):
     [problem], account = answered(tmp_path, verifier, published.mbpp_plus())
     assert list(problem.tests) == [
-        CallTest("double", (n,), expected) for n, expected in ((1, 2), (2, 4), (0, 0), (10, 20))
+        CallTest("double", (n,), expected, 0.0, "evalplus")
+        for n, expected in ((1, 2), (2, 4), (0, 0), (10, 20))
     ]
     assert (problem.examples, account.kept) == ((), 1)
 
@@ -36,7 +37,7 @@ def test_the_tests_answer_alone_when_first_used(tmp_path):
     [problem] = load(
         "mbpp-plus", "test", published.write_jsonl(tmp_path / "x.jsonl", [published.mbpp_plus()])
     )
-    assert problem.tests[3] == CallTest("double", (10,), 20)
+    assert problem.tests[3] == CallTest("double", (10,), 20, 0.0, "evalplus")
 
 
 def test_loading_runs_no_reference(tmp_path):
@@ -47,7 +48,7 @@ def test_loading_runs_no_reference(tmp_path):
 
 def test_atol_is_the_tolerance(tmp_path, verifier):
     [problem], _ = answered(tmp_path, verifier, published.mbpp_plus(atol=0.0001))
-    assert problem.tests[0] == CallTest("double", (1,), 2, 0.0001)
+    assert problem.tests[0] == CallTest("double", (1,), 2, 0.0001, "evalplus")
 
 
 def test_results_of_all_plain_types_arrive(tmp_path, verifier):
@@ -55,7 +56,7 @@ def test_results_of_all_plain_types_arrive(tmp_path, verifier):
     row = published.mbpp_plus(canonical_solution=code, plus_input={})
     [problem], _ = answered(tmp_path, verifier, row)
     expected = {"a": (1, {1}), "b": [None, 1.5, True, frozenset([2])]}
-    assert problem.tests[0] == CallTest("double", (1,), expected)
+    assert problem.tests[0] == CallTest("double", (1,), expected, 0.0, "evalplus")
     assert len(problem.tests) == 2
 
 
@@ -65,7 +66,7 @@ def test_inputs_that_the_reference_fails_on_are_left_out_and_noted(tmp_path, ver
         "    return 2 * x if x != 10 else object()"
     )
     [problem], account = answered(tmp_path, verifier, published.mbpp_plus(canonical_solution=code))
-    assert list(problem.tests) == [CallTest("double", (2,), 4)]
+    assert list(problem.tests) == [CallTest("double", (2,), 4, 0.0, "evalplus")]
     assert account.noted == {
         "inputs left out, reference: runtime error": 1,
         "inputs left out, reference: timeout": 1,
@@ -85,7 +86,13 @@ def test_a_problem_whose_reference_always_fails_is_dropped(tmp_path, verifier):
     [
         (2, "tuple(x)", [[1, 2]], ["[2, 1, 1]", "(1, 2)"], ["[1]"]),
         (88, "__import__('collections').Counter(x)", [[5, 5]], ["{5: 2}"], ["{5: 1}"]),
-        (737, "__import__('re').match('a', x)", ["ab"], ["True", "object()"], ["False", "None"]),
+        (
+            737,
+            "__import__('re').match('a', x)",
+            ["ab"],
+            ["True", "__import__('re').match('a', x)"],
+            ["False", "None"],
+        ),
         (164, "x", [1], ["1", "None", "[0]"], ["1 / 0"]),
         (295, "x", [6], ["6", "0"], ["1"]),
         (558, "9", [1, 256], ["9", "12"], ["10"]),

@@ -1,8 +1,13 @@
 """The program in a completion: one shape per case, as models write them."""
 
+import re
 import time
+from re import _parser as parser  # pyright: ignore[reportAttributeAccessIssue]
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from maxk.grade.extract import program_of
 
@@ -123,19 +128,170 @@ def test_an_entry_point_nobody_defines_changes_nothing():
     assert program_of(f"```python\n{SOLUTION}\n```", entry_point="f") == SOLUTION
 
 
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        "`" * 100_000,
-        "a " * 100_000,
-        "((" * 100_000,
-        "x=" * 50_000,
-        "\n```" * 20_000,
-        "if " * 50_000 + "\n",
-    ],
-)
-def test_hostile_text_takes_no_time(hostile):
-    """Each is 100 kB or more; a quadratic pattern would take minutes."""
-    started = time.process_time()
-    program_of(hostile)
-    assert time.process_time() - started < 2.0
+UNITS = [
+    *(
+        "7",
+        "+",
+        "-",
+        ".",
+        "1e5 ",
+        " ",
+        "\t",
+        "\n",
+        "\r\n",
+        "```",
+        "~~~",
+        "`",
+        "\n```",
+        "```python\n",
+    ),
+    *("def ", "import a", "if ", "x=", "((", "[", ":", "a ", "long", "#", "@a", "    x\n", "   \n"),
+    *(
+        "</think>",
+        "</think>\n",
+        "<|im_end|>",
+        "</s>",
+        "<code>",
+        "[PYTHON]",
+        "\u00e4",
+        '"""',
+        "x.y(",
+    ),
+]
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_any_text_is_searched_in_linear_time(unit):
+    """Four completions of an eighth and of a quarter of a megabyte, each of one thing repeated."""
+
+    def seconds(size: int) -> float:
+        text = unit * (size // len(unit))
+        shapes = (text, f"```python\n{text}", f"```{text}\n```", f"x = 1\n{text}\n y")
+        found = []
+        for _ in range(2):  # the quicker: a busy machine takes the memory's caches away
+            started = time.process_time()
+            for shape in shapes:
+                program_of(shape, "f")
+            found.append(time.process_time() - started)
+        return min(found)
+
+    small, large = seconds(2**17), seconds(2**18)
+    assert large < max(2.5 * small, 0.15)
+    assert large < 1.0  # a megabyte in all
+
+
+PROGRAMS = [
+    'x = "</s>"\nprint("</think>", "<|im_end|>", "<eos>")\n',
+    's = """\n</think>\n<|im_end|>\n"""\nprint(s)',
+    'a = 1\r\nb = "\r"',
+    'def f():\n\n    return """  \n   \n"""\n\n\n',
+    "\n\nprint(1)   \n",
+    "# [PYTHON] <code>\nx = '`` ~~'\n\tif_ = 1" + " " * 3,
+    "",
+]
+WRAPPERS = [
+    "```python\n{}\n```",
+    "Sure:\n\n~~~py\n{}\n~~~\nDone.",
+    "<think>a draft\n```python\nprint(2)\n```\n</think>\n```python\n{}\n```",
+    "A draft\n```python\nprint(2)\n</think>\n```python\n{}\n```<|im_end|>",
+    "````\n{}\n````</s>",
+]
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_in_a_closed_fence_is_given_back_byte_for_byte(program, wrapper):
+    assert program_of(wrapper.replace("{}", program)) == program
+
+
+lines = st.text("abc =+#'\"\\()[]{}:\t <>/|_stheinkdmo.", max_size=30)
+
+
+@given(st.lists(lines, max_size=8), st.sampled_from(WRAPPERS))
+def test_any_text_that_is_not_indented_as_a_whole_is_given_back(parts, wrapper):
+    program = "\n".join(["x = 1", *parts])
+    assert program_of(wrapper.replace("{}", program)) == program
+
+
+def test_no_pattern_repeats_the_same_characters_twice_in_a_row():
+    """Such patterns take quadratic time or worse: all patterns of what reads a stranger's text."""
+    from maxk.grade import dedup, extract, lines
+    from maxk.verify import compare
+
+    patterns = [
+        value.pattern
+        for module in (dedup, extract, lines, compare)
+        for value in vars(module).values()
+        if isinstance(value, re.Pattern)
+    ]
+    assert len(patterns) >= 3
+    assert not [pattern for pattern in patterns if repeated_twice(pattern)]
+    for bad in (r"\s*\s+x", r"\d+\.?\d*", r"(a+)+b", r"[ \t]*(x|\s*)y", r"\w*[a-z]*="):
+        assert repeated_twice(bad), bad
+
+
+def repeated_twice(pattern: str) -> bool:
+    """Whether two unbounded, backtracking repetitions could share a run of one character."""
+    found: list[set[str]] = []
+
+    def walk(parts: Any, before: list[set[str]]) -> list[set[str]]:
+        """Repetitions that may end where these parts end, given those that end where they begin."""
+        for op, value in parts:
+            name = str(op)
+            if name in ("MAX_REPEAT", "MIN_REPEAT"):
+                low, high, inner = value
+                own = {char for char in SOME if any(fits(o, v, char) for o, v in inner)}
+                many = high > 100
+                if many and (any(own & other for other in before) or repeats(inner)):
+                    found.append(own)
+                ends = walk(inner, before) + ([own] if many else [])
+                before = [*ends, *before] if low == 0 else ends
+            elif name == "SUBPATTERN":
+                before = walk(value[3], before)
+            elif name == "BRANCH":
+                before = [end for branch in value[1] for end in walk(branch, before)]
+            elif name == "POSSESSIVE_REPEAT":
+                before = []  # it gives nothing back
+            elif name != "AT" and not name.startswith("ASSERT"):
+                before = []
+        return before
+
+    walk(parser.parse(pattern), [])
+    return bool(found)
+
+
+def repeats(parts: Any) -> bool:
+    return any(
+        (str(op) in ("MAX_REPEAT", "MIN_REPEAT") and value[1] > 100)
+        or (str(op) == "SUBPATTERN" and repeats(value[3]))
+        for op, value in parts
+    )
+
+
+SOME = "a7_ \t.=-+#`e(\\'"
+CATEGORIES = {
+    "CATEGORY_SPACE": str.isspace,
+    "CATEGORY_DIGIT": str.isdigit,
+    "CATEGORY_WORD": str.isalnum,
+}
+
+
+def fits(op: Any, value: Any, char: str) -> bool:
+    """Whether a part of a pattern may match this character."""
+    name = str(op)
+    if name == "LITERAL":
+        return chr(value) == char
+    if name == "RANGE":
+        return value[0] <= ord(char) <= value[1]
+    if name == "CATEGORY":
+        return CATEGORIES.get(str(value), lambda _: True)(char)
+    if name == "IN":
+        negated = str(value[0][0]) == "NEGATE"
+        return negated != any(fits(o, v, char) for o, v in value if str(o) != "NEGATE")
+    if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+        return any(fits(o, v, char) for o, v in value[2])
+    if name == "SUBPATTERN":
+        return any(fits(o, v, char) for o, v in value[3])
+    if name == "BRANCH":
+        return any(fits(o, v, char) for branch in value[1] for o, v in branch)
+    return name in ("ANY", "NOT_LITERAL")

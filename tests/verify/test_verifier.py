@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from maxk.records import AssertTest, CallTest, Status, StdinTest, TestResult, Verdict
-from maxk.verify import Limits, Verifier, WorkerFailed, jail, protocol
-from maxk.verify.isolation.namespaces import closed_directories
+from maxk.verify import Limits, Verifier, WorkerFailed, child, jail, protocol
+from maxk.verify.child import Child
+from maxk.verify.clock import Clock, ProgramClock
 from maxk.verify.isolation.probe import Kernel, probe
 from maxk.verify.judge import choose_tier
 from maxk.verify.program import Program
@@ -21,7 +22,7 @@ from maxk.verify.worker import Worker
 
 DOUBLE = "print(int(input()) * 2)"
 TESTS = [StdinTest(str(i), str(2 * i)) for i in range(6)]
-FAST = Limits(cpu_seconds=0.4, wall_seconds=1.5)
+FAST = Limits(cpu_seconds=0.4, wall_seconds=8)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def test_the_fraction_of_tests_passed_is_the_continuous_reward(verifier):
     [
         ("print(3)", Status.WRONG_ANSWER, "got 3"),
         ("while True: pass", Status.TIMEOUT, "CPU limit"),
-        ("import time; time.sleep(9)", Status.TIMEOUT, "wall clock limit"),
+        ("import time; time.sleep(99)", Status.TIMEOUT, "wall clock limit"),
         ("x = 'a' * 10**10", Status.MEMORY, "MemoryError"),
         ("print('a' * 10**7)", Status.OUTPUT_LIMIT, "1048576 bytes"),
         ("\n\nraise KeyError(1)", Status.RUNTIME_ERROR, "KeyError at line 3"),
@@ -96,12 +97,11 @@ def test_a_test_that_dies_does_not_take_the_others_along(verifier):
 
 
 def test_restarts_are_capped(verifier):
-    started = time.monotonic()
     (verdict,) = verifier.judge([("while True: pass", TESTS * 10)])
     assert statuses(verdict) == ["timeout"] * 60
     assert verdict.tests[-1].reason == "not run: too many restarts"
-    assert [test.seconds > 0 for test in verdict.tests] == [True] * 4 + [False] * 56
-    assert time.monotonic() - started < 10
+    assert sum(test.seconds > 0 for test in verdict.tests) == 4
+    assert sum(test.seconds for test in verdict.tests) < 5 * FAST.cpu_seconds
 
 
 def test_after_a_timeout_the_other_tests_have_less_time():
@@ -192,7 +192,9 @@ def test_assert_lines_and_check_functions(verifier):
     tests = [
         AssertTest("assert f(1) == {1: [1]}"),
         AssertTest("assert f(1) == {1: [2]}"),
-        AssertTest("def check(g):\n    assert all(g(i)[i] == [i] for i in range(LIMIT))\ncheck(f)"),
+        AssertTest(
+            "N = 3\ndef check(g):\n    assert all(g(i)[i] == [i] for i in range(N))\ncheck(f)"
+        ),
         AssertTest("try:\n    f(9)\nexcept ValueError:\n    pass\nelse:\n    assert False"),
         AssertTest("import math\nassert math.isclose(list(f(2))[0], 2.0)"),
         AssertTest("f(9)"),
@@ -211,7 +213,11 @@ def test_objects_of_the_program_can_be_made_passed_and_changed_by_test_code(veri
         "def sum(a, b): return a * b"
     )
     tests = [
-        AssertTest("a, b = Node(1), Node(2)\na.next = b\nassert total(a) == 3 and a.next == b"),
+        AssertTest(
+            "a, b = Node(1), Node(2)\na.next = b\nassert total(a) == 3 and a.next == b",
+            function="total",
+            classes=("Node",),
+        ),
         AssertTest("assert kind(1, int) and not kind(1, str)"),
         AssertTest("assert sum(2, 3) == 6", function="sum"),
         AssertTest("assert sum([2, 3]) == 5"),
@@ -225,7 +231,7 @@ def test_code_of_a_test_sees_nothing_of_the_tests_before_it(verifier):
     tests = [
         AssertTest("mine = 5\nimport random\nfirst = random.random()\nassert f(mine) == 5"),
         AssertTest("assert mine == 5"),
-        AssertTest("import random\nassert f(random.random()) == 0.8444218515250481"),  # of seed 0
+        AssertTest("import random\nassert f(random.random()) != 0.8444218515250481"),  # of seed 0
         AssertTest("assert f(1) == 2"),
         AssertTest("assert f(1) == 1"),
     ]
@@ -244,22 +250,25 @@ def test_one_process_runs_the_test_code_of_a_program_until_something_breaks_it()
         with Verifier(workers=1, limits=FAST) as own:
             tests = [AssertTest(f"assert {i} == f({i})") for i in numbers]
             (verdict,) = own.judge([(program, tests)])
-            return own.workers[0].job, statuses(verdict)
+            (worker,) = own.workers
+            return worker.job + worker.second().job, statuses(verdict)
 
     passed = "passed"
     assert processes(1, 2, 5) == (2, [passed] * 3)
     assert processes(1, 3, 5) == (4, [passed, "runtime error", passed])
     assert processes(1, 4, 5) == (4, [passed, "timeout", passed])
-    assert processes(1, 6, 5) == (3, [passed, "memory", passed])
+    assert processes(1, 6, 7) == (3, [passed, "memory", passed])
 
 
 def test_test_code_has_the_cpu_limit_for_every_test_anew(verifier):
-    slow = "import time\nend = time.process_time() + 0.25\nwhile time.process_time() < end: f(1)"
+    slow = (
+        "import time\nend = time.process_time() + 0.25\nwhile time.process_time() < end: pass\nf(1)"
+    )
     (verdict,) = verifier.judge([("def f(x): return x", [AssertTest(slow)] * 4)])
     assert statuses(verdict) == ["passed"] * 4
     endless = [AssertTest("while True: pass"), AssertTest("assert 1 == f(1)")]
     (verdict,) = verifier.judge([("def f(x): return x", endless)])
-    assert statuses(verdict) == ["wrong answer", "passed"]
+    assert statuses(verdict) == ["timeout", "passed"]
 
 
 def test_isolated_tests_do_not_see_each_other():
@@ -273,12 +282,10 @@ def test_isolated_tests_do_not_see_each_other():
 
 def test_string_hashes_and_so_the_order_of_sets_are_the_same_every_time():
     outputs = set()
-    program = "print(*set('abcdefghijklmnop'))"
-    for _ in range(3):
+    for _ in range(2):
         with Verifier(workers=1) as verifier:
-            jobs = [(program, [StdinTest("", "x")])]
-            verifier.judge(jobs)
-            outputs.add(os.pread(verifier.workers[0].stdout, 999, 0))
+            program = "def f(): return ''.join(set('abcdefghijklmnop'))"
+            outputs.update(verifier.call(program, "f", [()]))
     assert len(outputs) == 1
 
 
@@ -555,31 +562,27 @@ def test_tests_made_on_the_fly_are_never_mistaken_for_each_other(verifier):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has another user to become")
 @pytest.mark.parametrize("tier", [t for t in "AB" if t == "B" or probe().tier == "A"])
-def test_root_becomes_a_real_other_user(tier, monkeypatch):
-    if tier == "B" and closed_directories():
-        # Only with mounts of its own can another user reach this Python; the system's will do.
-        if not os.path.exists(f"/usr/bin/python3.{sys.version_info.minor}"):
-            pytest.skip("no Python here that every user can reach")
-        monkeypatch.setattr(sys, "executable", f"/usr/bin/python3.{sys.version_info.minor}")
-    with Verifier(workers=1, tier=tier) as v:
-        program = "import time\nprint(input())\ntime.sleep(1.5)"
-        thread = threading.Thread(target=v.judge, args=([(program, [StdinTest("x", "x")])],))
-        thread.start()
-        time.sleep(0.7)
-        users = uids_below(v.workers[0].process.pid)
-        thread.join()
-    assert users
-    assert all(ids == {65534} for ids in users), users
+def test_root_becomes_a_real_other_user_in_every_jail(tier):
+    with Verifier(workers=2, tier=tier) as v:
+        users = []
+        for worker in v.workers:
+            for own in (worker, worker.second()):
+                process = Child(own, 1)
+                process.exchange(b"C", Clock(own.limits, ProgramClock(own.limits)))
+                pids = [*pids_below(own.process.pid), *[own.process.pid] * (tier == "B")]
+                ids = {frozenset(uids_of(pid)) for pid in pids}
+                assert len(ids) == 1  # the zygote and its child
+                users.append(*ids)
+                process.close()
+    assert all(len(ids) == 1 and 0 not in ids for ids in users), users
+    assert len(set(users)) == 4  # no two jails have the same
 
 
-def uids_below(pid: int) -> list[set[int]]:
-    """Real, effective, saved and file-system uid, seen from outside, of a process's descendants."""
-    out = []
-    for below in pids_below(pid):
-        with open(f"/proc/{below}/status") as file:
-            line = next(line for line in file if line.startswith("Uid:"))
-        out.append(set(map(int, line.split()[1:])))
-    return out
+def uids_of(pid: int) -> set[int]:
+    """Real, effective, saved and file-system uid of a process, seen from outside."""
+    with open(f"/proc/{pid}/status") as file:
+        line = next(line for line in file if line.startswith("Uid:"))
+    return set(map(int, line.split()[1:]))
 
 
 def test_a_zygote_killed_with_a_message_unread_is_a_fault_of_the_machine():
@@ -601,8 +604,8 @@ def changed_zygote(folder, monkeypatch, lines: str) -> None:
     line = "        limits.limit(resource.RLIMIT_CPU, cpu_seconds)\n"
     assert source.count(line) == 1
     (folder / "zygote.py").write_text(source.replace(line, line + lines))
-    for name in ("wire.py", "protocol.py"):
-        shutil.copy(jail._ZYGOTE.with_name(name), folder)
+    for name in ("wire", "protocol", "channel", "runner", "tester", "plain"):
+        shutil.copy(jail._ZYGOTE.with_name(f"{name}.py"), folder)
     shutil.copytree(jail._ZYGOTE.with_name("isolation"), folder / "isolation")
     monkeypatch.setattr(jail, "_ZYGOTE", folder / "zygote.py")
 
@@ -621,7 +624,8 @@ def test_a_process_that_cannot_lock_itself_in_is_no_fault_of_the_program(tmp_pat
         (worker,) = verifier.workers
         with pytest.raises(WorkerFailed, match="lock itself in: OSError"):
             worker.judge(double, [test for _ in range(100)])
-        program = Program(worker, 1, {})
+        clock = ProgramClock(worker.limits)
+        program = Program(worker, 1, {}, clock, worker.second)
         assert program.compile(double) is None
         program.tests = 100  # for the other process
         with pytest.raises(WorkerFailed, match="lock itself in: OSError"):
@@ -639,15 +643,15 @@ def test_a_program_larger_than_its_memory_is_its_own_fault():
 
 
 def test_a_process_that_ends_before_it_is_locked_in_is_no_fault_of_the_program(monkeypatch):
-    """It is handed one descriptor too many, and does not know which is its channel."""
+    """It is handed a descriptor too few, and does not know which is its channel."""
     send = Worker.send
 
-    def one_more(self, kind, job, number=0, fds=()):
-        send(self, kind, job, number, (*fds, fds[0]) if fds else ())
+    def one_less(self, kind, job, number=0, fds=()):
+        send(self, kind, job, number, fds[:1] * 3)
 
     with Verifier(workers=1, limits=FAST) as verifier:
         (worker,) = verifier.workers
-        monkeypatch.setattr(Worker, "send", one_more)
+        monkeypatch.setattr(Worker, "send", one_less)
         with pytest.raises(WorkerFailed, match="before it was locked in: exited with 1"):
             worker.judge(DOUBLE, [*TESTS])
         monkeypatch.undo()
@@ -657,10 +661,12 @@ def test_a_process_that_ends_before_it_is_locked_in_is_no_fault_of_the_program(m
 def test_a_process_that_never_starts_is_no_fault_of_the_program(tmp_path, monkeypatch):
     """It hangs before it can say that it is locked in."""
     changed_zygote(tmp_path, monkeypatch, "        while cpu_seconds > 100: pass\n")
-    with Verifier(workers=1, limits=Limits(cpu_seconds=2, wall_seconds=0.5)) as verifier:
+    with Verifier(workers=1, limits=Limits(cpu_seconds=2)) as verifier:
         (worker,) = verifier.workers
+        monkeypatch.setattr(child, "_START", 0.5)
         with pytest.raises(WorkerFailed, match="a child did not start"):
             worker.judge(DOUBLE, [*TESTS] * 50)
+        monkeypatch.setattr(child, "_START", 120.0)
         assert {result.status for result in worker.judge(DOUBLE, [*TESTS])} == {Status.PASSED}
 
 

@@ -11,6 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxk.verify.wire import (
+    Builtin,
+    Handle,
+    Iterated,
+    Known,
     MalformedError,
     Members,
     NotPlainError,
@@ -18,6 +22,8 @@ from maxk.verify.wire import (
     decode,
     encode,
 )
+
+NAN = float("nan")
 
 leaves = (
     st.none()
@@ -132,11 +138,78 @@ def test_forged_bytes_are_malformed(data):
 
 
 def test_random_bytes_never_do_anything_but_decode_or_fail():
+    """And what is decoded is what `encode` writes: the same bytes come out again."""
     generator = random.Random(0)
+    decoded = 0
     for _ in range(20_000):
         data = bytes(generator.choices(b"NTFifcsbltSZd\0\0\0\1\2\xff", k=generator.randrange(40)))
         with contextlib.suppress(MalformedError):
-            decode(data)
+            value = decode(data)
+            decoded += 1
+            assert written(value) == data
+    assert decoded > 100
+
+
+def written(value) -> bytes:
+    """The bytes of a decoded value, its sets and dicts in the order in which they were sent."""
+    if type(value) is Pairs:
+        body = b"".join(written(k) + written(v) for k, v in value.items)
+        return b"d" + len(value.items).to_bytes(4, "big") + body
+    if type(value) is Members:
+        body = b"".join(map(written, value.items))
+        tag = b"S" if value.kind is set else b"Z"
+        return tag + len(value.items).to_bytes(4, "big") + body
+    if type(value) in (list, tuple):
+        body = b"".join(map(written, value))
+        return (b"l" if type(value) is list else b"t") + len(value).to_bytes(4, "big") + body
+    return encode(value)
+
+
+def counted(tag: bytes, *items: bytes) -> bytes:
+    return tag + len(items).to_bytes(4, "big") + b"".join(items)
+
+
+ONE, PADDED = encode(1), b"i\0\0\0\2\0\1"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        PADDED,
+        b"i\0\0\0\0",
+        counted(b"S", counted(b"l")),
+        counted(b"S", counted(b"d")),
+        counted(b"S", counted(b"S")),
+        counted(b"S", counted(b"t", counted(b"l"))),
+        counted(b"S", ONE, ONE),
+        counted(b"S", ONE, b"T"),
+        counted(b"S", ONE, encode(1.0)),
+        counted(b"S", encode(0.0), encode(-0.0)),
+        counted(b"S", counted(b"Z", ONE, encode(2)), counted(b"Z", encode(2), ONE)),
+        counted(b"d", counted(b"l"), ONE),
+        counted(b"h", ONE)[:9],
+        b"h" + bytes(8),
+        b"n" + encode("exit")[1:],
+        counted(b"I", ONE),
+        b"v" + encode("range") + encode([1]),
+        b"l\0\0\0\1" * 101,
+    ],
+)
+def test_what_the_encoder_cannot_write_is_malformed(data):
+    for wrapped in (data, counted(b"l", data), counted(b"d", ONE, data)):
+        with pytest.raises(MalformedError):
+            decode(wrapped)
+
+
+def test_references_are_read_only_where_they_are_due():
+    for value in (Handle(3), Builtin("exit"), Iterated([1]), Known("range", [0, 1, 1])):
+        assert decode(encode([value]), references=True) == [value]
+        with pytest.raises(MalformedError):
+            decode(encode([value]))
+
+
+def test_nan_may_be_there_twice():
+    assert len(decode(encode({NAN, -NAN})).items) == 2
 
 
 def test_numbers_that_all_hash_alike_are_read_in_linear_time():

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 
 from maxk.data.base import Account, Row, unix
 from maxk.data.checks import split_check
+from maxk.data.helpers import imports_for, needed, unfit
 from maxk.records import AssertTest, Problem
+from maxk.verify.names import free_names
 
 # Examples in a statement of LeetCode, up to what comes behind them.
 _EXAMPLES = re.compile(
@@ -36,13 +38,27 @@ def mbpp(row: Row, account: Account, shown: int | None = None) -> Problem | None
     reference = row.text("code")
     function = called_function(row, [*usual, *hidden], reference)
 
+    try:
+        code = parsed(reference)
+    except SyntaxError:
+        code = ast.Module([], [])
+    provided = {n.name for n in code.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+
     def test(line: str) -> AssertTest:
-        return AssertTest(unix("\n".join(filter(None, [*setup, line]))), function)
+        text = unix("\n".join(filter(None, [*setup, line])))
+        text = "\n".join([*imports_for(free_names(text, function), code), text])
+        # Classes, and functions that make their instances, which the tests ask for by name.
+        classes = sorted((free_names(text, function) & provided) - {function})
+        return AssertTest(text, function, tuple(classes))
 
     examples = tuple(map(test, usual[:shown]))
     graded = [*usual, *hidden][0 if shown is None else shown :]
     if not graded:
         return account.drop("no tests but those that are shown")
+    for each in map(test, graded):
+        if why := unfit(each.code, function, each.classes):
+            account.bad.append(f"{row.where}, field test_list: a test {why}")
+            return account.drop("a test that cannot be judged")
     return Problem(
         id=row.id(own),
         statement=row.text("text" if row.has("text") else "prompt"),
@@ -69,10 +85,14 @@ def humaneval(row: Row, account: Account) -> Problem | None:
     if not row.has("test"):
         return account.drop("no tests")
     prompt = row.text("prompt")
+    found = _checks(row, prompt, function, account)
+    if found is None:
+        return None
+    tests, _ = found
     return Problem(
         id=row.id(row.text("task_id").removeprefix("HumanEval/")),
         statement=prompt,
-        tests=tuple(AssertTest(part, function) for part in _parts(row, [], function)),
+        tests=tests,
         entry_point=function,
         reference=prompt + row.text("canonical_solution"),
         starter=prompt,
@@ -95,8 +115,8 @@ def leetcode(row: Row, account: Account, shown: int | None = None) -> Problem | 
 
     Each assert of the published check is a test. The data set's own prompt, imports mostly, stands
     before every solution. Some checks build linked lists or trees: what builds and
-    compares them is part of the test, the classes of their nodes part of the starter, since the
-    program needs them too.
+    compares them is part of the test. The classes of their nodes are data on both sides, and part
+    of the starter.
 
     shown: 0 leaves the examples out of the statement. In version 0.2 they are the tests.
     """
@@ -109,8 +129,11 @@ def leetcode(row: Row, account: Account, shown: int | None = None) -> Problem | 
     old = not row.has("problem_description")
     starter = meta.text("lang_code", "") if old else row.text("starter_code", "")
     level = meta.text("difficulty", "") if old else row.text("difficulty", "")
-    prompt, check = row.text("prompt"), row.text("test")
-    helpers, classes = _helpers(row, prompt, check)
+    prompt = row.text("prompt")
+    found = _checks(row, prompt, method, account)
+    if found is None:
+        return None
+    tests, classes = found
     statement = meta.text("question_title") if old else row.text("problem_description")
     if shown == 0:
         statement = _EXAMPLES.sub("\n", statement)
@@ -119,7 +142,7 @@ def leetcode(row: Row, account: Account, shown: int | None = None) -> Problem | 
     return Problem(
         id=row.id(row.text("task_id")),
         statement=statement,
-        tests=tuple(map(AssertTest, _parts(row, helpers, method))),
+        tests=tests,
         entry_point=method,
         reference=f"{prompt}\n{row.text('completion')}",
         difficulty=level or None,
@@ -136,6 +159,33 @@ def _parts(row: Row, helpers: list[str], function: str) -> list[str]:
     except SyntaxError as error:
         raise row.error("test", f"is not Python: {error.msg}") from None
     return ["\n\n".join([*helpers, part]) for part in parts]
+
+
+def _checks(
+    row: Row, prompt: str, function: str, account: Account
+) -> tuple[tuple[AssertTest, ...], list[str]] | None:
+    """The tests of a published check, with what they need of the prompt, and its classes of nodes;
+    None if one cannot be judged, which is noted."""
+    own = function.replace("()", "").split(".")[0]
+    try:
+        body = _opened(prompt)
+        found = needed(f"{row.text('test')}\ncheck({function})\n", body, own)
+    except SyntaxError as error:
+        raise row.error("test", f"test or prompt is not Python: {error.msg}") from None
+    tests = [AssertTest(c, function, (), found.nodes) for c in _parts(row, found.helpers, function)]
+    for test in tests:
+        if why := unfit(test.code, function, (), test.nodes):
+            account.bad.append(f"{row.where}, field test: it {why}")
+            return account.drop("a test that cannot be judged")
+    return tuple(tests), found.classes
+
+
+def _opened(prompt: str) -> ast.Module:
+    """The syntax tree of a prompt, which may end with the line that opens its function."""
+    try:
+        return parsed(prompt)
+    except SyntaxError:
+        return parsed(f"{prompt.rstrip()}\n    pass\n")
 
 
 def called_function(row: Row, asserts: Sequence[str], reference: str) -> str:
@@ -166,23 +216,3 @@ def parsed(code: str) -> ast.Module:
             return ast.parse(code)
         except (ValueError, RecursionError, MemoryError) as error:  # null bytes, deep nesting
             raise SyntaxError(str(error)) from None
-
-
-def _helpers(row: Row, prompt: str, check: str) -> tuple[list[str], list[str]]:
-    """Of the prompt, the functions that a check uses with all imports, and the classes these use.
-
-    The classes are left to the program: nodes are built, and live, where the program runs.
-    """
-    try:
-        body, wanted = parsed(prompt).body, _names(parsed(check))
-    except SyntaxError as error:
-        raise row.error("test", f"test or prompt is not Python: {error.msg}") from None
-    functions = [n for n in body if isinstance(n, ast.FunctionDef) and n.name in wanted]
-    used = {name for function in functions for name in _names(function)}
-    classes = [n for n in body if isinstance(n, ast.ClassDef) and n.name in used]
-    imports = [n for n in body if isinstance(n, ast.Import | ast.ImportFrom) and functions]
-    return [ast.unparse(n) for n in (*imports, *functions)], [ast.unparse(n) for n in classes]
-
-
-def _names(tree: ast.AST) -> set[str]:
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

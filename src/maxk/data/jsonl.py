@@ -23,9 +23,10 @@ from typing import Any
 
 from maxk.data.base import Account, Row, plain_name, unix
 from maxk.data.functions import parsed
-from maxk.records import Problem, StdinTest, Test
+from maxk.records import AssertTest, Problem, StdinTest, Test
 from maxk.store.codec import read_test
 from maxk.store.rows import lines, parse
+from maxk.verify.names import declared
 
 _REQUIRED = ("id", "statement", "tests")
 _TEXT = ("id", "statement", "entry_point", "reference", "difficulty", "starter", "preamble")
@@ -175,8 +176,15 @@ def _faults_of_tests(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
     calls = False
     for number, test in enumerate(listed):
         try:
-            calls |= not isinstance(read_test(test, f"test {number}"), StdinTest)
+            found = read_test(test, f"test {number}")
         except ValueError as error:
             yield "tests", str(error)
+            continue
+        calls |= not isinstance(found, StdinTest)
+        try:
+            if isinstance(found, AssertTest):
+                declared(found)
+        except ValueError as error:
+            yield "tests", f"test {number}: {error}"
     if calls and "entry_point" not in given:
         yield "entry_point", "is missing; a test calls a function"

@@ -176,4 +176,5 @@ def _test(given: dict[str, str], function: str | None) -> Test:
     if function is None:
         raise ValueError("calls a function that the metadata does not name")
     lines = inputs.removesuffix("\n").split("\n") if inputs else []
-    return CallTest(function, tuple(map(read_json, lines)), read_json(output))
+    args = tuple(map(read_json, lines))
+    return CallTest(function, args, read_json(output), equality="livecodebench")

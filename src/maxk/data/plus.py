@@ -6,9 +6,9 @@ stranger's program, so it runs in the jails of `maxk.verify`: when the tests of 
 used, or for many problems at once through `expected_values`. The contracts in the release say which
 inputs are valid; all that are published are, so nothing is to be done about them.
 
-A result has to equal the expected one in type and value, floats within `atol`, or 1e-6 where that
-is 0. EvalPlus lets 1 pass for 1.0 and True for 1; here they differ. Tasks for which EvalPlus
-accepts more than equality have their rules in `plus_rules`.
+A result is compared as EvalPlus does: equal to the expected one in Python, or else numpy's allclose
+within `atol`; for a float or a flat list of floats 1e-6 where that is 0. Tasks for which EvalPlus
+accepts more have their rules in `plus_rules`.
 """
 
 from collections import Counter
@@ -107,7 +107,7 @@ class _Inputs:
     def of(row: Row, number: int, program: str, rule: Rule | None) -> "_Inputs":
         # One task has {} for the list of its further inputs.
         given = [*row.get("base_input", list), *row.get("plus_input", (list, dict), [])]
-        tolerance = float(row.get("atol", (int, float), 0)) or CallTest.tolerance
+        tolerance = float(row.get("atol", (int, float), 0))
         return _Inputs(row.id(number), program, row.text("entry_point"), given, tolerance, rule)
 
     def tests(self, verifier: Verifier) -> tuple[list[Test], Counter[str]]:
@@ -117,7 +117,8 @@ class _Inputs:
         if not values:
             reasons = ", ".join(failures)
             raise ReferenceFailed(f"{self.problem}: the reference fails on all inputs: {reasons}")
-        plain = [CallTest(self.function, args, value, self.tolerance) for args, value in values]
+        same = self.tolerance, "evalplus"
+        plain = [CallTest(self.function, args, value, *same) for args, value in values]
         if self.rule is None:
             return list(plain), failures
         code = "inf, nan = float('inf'), float('nan')\ngot = {}(*{})\n{}\n"

@@ -62,7 +62,7 @@ def shares_of(settings: VerifierSettings, parts: int) -> list[VerifierSettings]:
     >>> [share.workers for share in shares_of(VerifierSettings(workers=13), parts=2)]
     [7, 6]
     """
-    workers = default_workers() if settings.workers is None else settings.workers
+    workers = default_workers(settings.limits) if settings.workers is None else settings.workers
     processes = max(min(workers // _JAILS, parts), 1)
     each, more = divmod(workers, processes)
     return [replace(settings, workers=each + (i < more)) for i in range(processes)]

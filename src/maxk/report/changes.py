@@ -125,6 +125,7 @@ def crossing(gaps: Sequence[RunDifference]) -> Crossing | None:
     Between two values of k the curves are straight on a log scale. A base model that always passes
     and another run that passes half of the time have no crossing:
 
+    >>> from maxk.evaluate import Replicates
     >>> one, half = Replicates(np.ones((1, 5, 2))), Replicates(np.full((1, 5, 2), [0.5, 0.8]))
     >>> crossing(compare_runs(half, one, [1, 2])) is None
     True

@@ -3,8 +3,10 @@
 A test is an object with one of these sets of fields (docs/reference/files.md):
 
     {"input": "3\\n", "output": "6"}                          and optionally "tolerance", "exact"
-    {"function": "double", "args": [3], "expected": 6}        and optionally "tolerance"
-    {"assert": "assert double(3) == 6"}                       and optionally "function"
+    {"function": "double", "args": [3], "expected": 6}        and optionally "tolerance",
+                                                              "equality"
+    {"assert": "assert double(3) == 6"}                       and optionally "function",
+                                                              "classes", "nodes"
 
 Values that JSON does not have (tuples, sets, dicts with other keys than strings) are written as
 Python literals in "args_python" and "expected_python", and so are integers of thousands of digits,
@@ -31,7 +33,7 @@ from maxk.store.rows import read_json
 
 _NUMBER = (int, float)
 FIELDS: dict[str, dict[str, Any]] = {  # the field that tells the kind: all its fields and types
-    "assert": {"assert": str, "function": str},
+    "assert": {"assert": str, "function": str, "classes": list, "nodes": str},
     "function": {
         "function": str,
         "args": list,
@@ -39,6 +41,7 @@ FIELDS: dict[str, dict[str, Any]] = {  # the field that tells the kind: all its 
         "expected": object,
         "expected_python": str,
         "tolerance": _NUMBER,
+        "equality": str,
     },
     "input": {"input": str, "output": str, "tolerance": _NUMBER, "exact": bool},
 }
@@ -77,14 +80,17 @@ def dict_of_test(test: Test) -> dict[str, Any]:
             out["tolerance"] = test.tolerance
         return {**out, "exact": True} if test.exact else out
     if isinstance(test, AssertTest):
-        return {"assert": test.code} | ({"function": test.function} if test.function else {})
+        more = {"function": test.function, "classes": list(test.classes), "nodes": test.nodes}
+        return {"assert": test.code} | {name: value for name, value in more.items() if value}
     out = {"function": test.function}
     for field, value in (("args", list(test.args)), ("expected", test.expected)):
         if _is_json(value):
             out[field] = value
         else:
             out[f"{field}_python"] = _literal(value, field)
-    return out if test.tolerance == 1e-6 else {**out, "tolerance": test.tolerance}
+    if test.tolerance != 1e-6:
+        out["tolerance"] = test.tolerance
+    return out if test.equality == "strict" else {**out, "equality": test.equality}
 
 
 def read_test(given: Any, where: str = "test") -> Test:
@@ -116,6 +122,8 @@ def read_test(given: Any, where: str = "test") -> Test:
         raise ValueError(f"{where} has {kind} and no {error.args[0]}") from None
     except _LiteralError as error:
         raise ValueError(f"{where}.{error}") from None
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
 
 
 def dict_of_verdict(verdict: Verdict) -> dict[str, Any]:
@@ -145,14 +153,15 @@ def _stdin(given: dict[str, Any]) -> StdinTest:
 
 def _call(given: dict[str, Any]) -> CallTest:
     args, expected = (_value(given, field) for field in ("args", "expected"))
-    extra = {"tolerance": given["tolerance"]} if "tolerance" in given else {}
+    extra = {name: given[name] for name in ("tolerance", "equality") if name in given}
     if not isinstance(args, list | tuple):
         raise _LiteralError(f"args_python is a {_name(args)}; use a list or a tuple")
     return CallTest(given["function"], tuple(args), expected, **extra)
 
 
 def _assert(given: dict[str, Any]) -> AssertTest:
-    return AssertTest(given["assert"], given.get("function"))
+    classes = tuple(given.get("classes", ()))
+    return AssertTest(given["assert"], given.get("function"), classes, given.get("nodes", ""))
 
 
 _BUILD: dict[str, Callable[[dict[str, Any]], Test]]

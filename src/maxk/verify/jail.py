@@ -1,6 +1,7 @@
 """One jail, from the judge's side: the zygote in it and the channel to that."""
 
 import array
+import functools
 import os
 import select
 import signal
@@ -10,9 +11,20 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from maxk.verify.isolation.namespaces import closed_directories
 from maxk.verify.protocol import EXIT, KILL, MESSAGE, RUN
 
 _ZYGOTE = Path(__file__).with_name("zygote.py")
+_START = 300.0  # seconds that a zygote may take: a busy machine is not a broken one
+# One heap and one thread for the libraries, since threads are few and memory is counted.
+_ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "1"} | dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
+)
+# What programs may import beside the standard library, where it is installed.
+PACKAGES = (
+    *("numpy", "scipy", "pandas", "sympy", "networkx", "sortedcontainers"),
+    *("mpmath", "dateutil", "pytz", "tzdata", "six"),  # which these need
+)
 
 
 @dataclass(frozen=True)
@@ -22,7 +34,9 @@ class Limits:
     cpu_seconds: float = 4.0
     """CPU time of one test"""
     wall_seconds: float = 20.0
-    """wall-clock time of one test, for programs that sleep"""
+    """wall-clock time of one test, and how long a program may sleep in all tests together"""
+    program_seconds: float = 300.0
+    """wall-clock time of a program, all its tests together"""
     memory_bytes: int = 512 * 2**20
     """memory of a program"""
     output_bytes: int = 2**20
@@ -38,34 +52,44 @@ class WorkerFailed(RuntimeError):  # noqa: N818
 
 
 class Jail:
-    """A zygote, started here, and the children that it forks on demand."""
+    """A zygote, started here, and the children that it forks on demand.
 
-    def __init__(self, tier: str, limits: Limits) -> None:
-        self.limits = limits
+    role: "programs" or "tests", what its children run. packages: what can be imported beside the
+    standard library.
+    """
+
+    def __init__(
+        self,
+        tier: str,
+        limits: Limits,
+        role: str = "programs",
+        packages: tuple[str, ...] = PACKAGES,
+    ) -> None:
+        self.tier, self.limits, self.role, self.packages = tier, limits, role, packages
         self.job = 0
+        self.unread = 0  # replies whose judging failed, and which so were wrong
         self.closed = False
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.process = subprocess.Popen(
             [
-                *(sys.executable, "-s", "-P", str(_ZYGOTE), str(theirs.fileno()), tier),
-                *(str(limits.memory_bytes), str(limits.output_bytes)),
+                *(interpreter(tier), "-s", "-S", "-P", str(_ZYGOTE), str(theirs.fileno()), tier),
+                *(str(limits.memory_bytes), str(limits.output_bytes), role),
+                *package_paths(packages),
             ],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env={"LANG": "C.UTF-8", "PYTHONHASHSEED": "0"},
+            env=_ENVIRONMENT,
             cwd="/",
             start_new_session=True,
         )
         theirs.close()
-        self.stdin = os.memfd_create("stdin", os.MFD_CLOEXEC)
-        self.stdout = os.memfd_create("stdout", os.MFD_CLOEXEC)
 
     def ready(self) -> None:
         """Wait until the jail stands. Apart from the start, so that many can start at once."""
         try:
-            self._receive(RUN, 60.0)
+            self._receive(RUN, _START)
         except WorkerFailed:
             self.close()
             raise
@@ -83,8 +107,6 @@ class Jail:
             self.process.wait()
         if self.process.stderr:
             self.process.stderr.close()
-        os.close(self.stdin)
-        os.close(self.stdout)
 
     def send(self, kind: int, job: int, number: int = 0, fds: tuple[int, ...] = ()) -> None:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
@@ -96,7 +118,7 @@ class Jail:
     def end(self, job: int) -> tuple[int, float]:
         """Kill a child, if it lives, and bury it: its exit status and its CPU seconds."""
         self.send(KILL, job)
-        status, nanoseconds = self._receive(EXIT, 30.0, job)
+        status, nanoseconds = self._receive(EXIT, _START, job)
         return status, nanoseconds / 1e9
 
     def _receive(self, expected: int, seconds: float, job: int = 0) -> tuple[int, int]:
@@ -122,6 +144,41 @@ class Jail:
         how = signal_name(-code) if code < 0 else f"code {code}"
         words = self.process.stderr.read().decode(errors="replace")[-500:]
         return f"; it ended with {how}" + (f": {words}" if words else "")
+
+
+def interpreter(tier: str) -> str:
+    """The Python that runs programs: this one, or one of the same version that all users can read.
+
+    Programs never run as root. In tier A a root folder is made in which another user can read this
+    Python; without namespaces it has to lie where others may look.
+    """
+    if tier == "A" or os.geteuid() != 0 or not closed_directories():
+        return sys.executable
+    for place in ("/usr/bin", "/usr/local/bin"):
+        other = f"{place}/python3.{sys.version_info.minor}"
+        if os.path.exists(other) and not closed_directories(os.path.realpath(other)):
+            return other
+    walls = " ".join(closed_directories())
+    raise RuntimeError(
+        f"no user but root can read {sys.base_prefix}, and programs are not run as root; use "
+        f"another user, or allow others to pass: chmod o+x {walls}"
+    )
+
+
+@functools.cache
+def package_paths(packages: tuple[str, ...]) -> tuple[str, ...]:
+    """Where these packages lie, with the shared objects that come with them."""
+    found: list[str] = []
+    for name in packages:
+        if not name.isidentifier():
+            raise ValueError(f"packages={packages!r}: {name!r} is not the name of a package")
+        for folder in dict.fromkeys(map(os.path.realpath, filter(None, sys.path))):
+            places = [os.path.join(folder, each) for each in (name, f"{name}.py", f"{name}.libs")]
+            own = [place for place in places if os.path.exists(place)]
+            if own and not own[0].endswith(".libs") and folder.endswith("-packages"):
+                found += own
+                break
+    return tuple(found)
 
 
 def signal_name(number: int) -> str:

@@ -1,17 +1,22 @@
 """`Verifier`: thousands of programs over a few jails."""
 
 import contextlib
+import logging
 import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
-from maxk.records import CallTest, Test, TestResult, Verdict
+from maxk.records import AssertTest, CallTest, Status, Test, TestResult, Verdict
 from maxk.verify.isolation.probe import Kernel, probe
 from maxk.verify.jail import Limits, WorkerFailed
-from maxk.verify.requests import Memo
+from maxk.verify.requests import Memo, prepared
 from maxk.verify.worker import Worker
+
+_ATTEMPTS = 4  # at a job that breaks jails; an honest program goes before the last
+_log = logging.getLogger("maxk.verify")
 
 
 class Verifier:
@@ -43,9 +48,15 @@ class Verifier:
         self.tier = choose_tier(probe(), tier, allow_unsafe)
         self.limits = limits
         self.isolate: Literal["program", "test"] = isolate
-        count = default_workers() if workers is None else workers
+        count = default_workers(limits) if workers is None else workers
         if count < 1:
             raise ValueError(f"workers={workers} must be at least 1")
+        if workers is not None and workers * limits.memory_bytes > memory_there():
+            raise ValueError(
+                f"workers={workers} times limits.memory_bytes={limits.memory_bytes} is more than "
+                f"the {memory_there()} bytes of this machine; use fewer workers or a lower limit"
+            )
+        self.broken_jails = 0  # so far, by programs or by the machine
         self.workers: list[Worker] = []
         self.free: queue.SimpleQueue[int] = queue.SimpleQueue()  # workers that judge nothing now
         self.process, self.closed = os.getpid(), False
@@ -119,9 +130,16 @@ class Verifier:
             self.free.put(slot)
 
     def _revive(self, slot: int) -> None:
-        if self.workers[slot].closed:
+        """A jail that stands; MachineBroken if none can be started."""
+        for attempt in range(3):
+            if not self.workers[slot].closed:
+                return
             self.workers[slot] = Worker(self.tier, self.limits)
-            self.workers[slot].ready()
+            try:
+                self.workers[slot].ready()
+            except WorkerFailed as error:
+                if attempt == 2:
+                    raise MachineBroken(str(error)) from None
 
     def _judge(
         self,
@@ -163,7 +181,7 @@ class Verifier:
         except BaseException as error:  # Ctrl-C: do not wait for what runs, and leave nothing
             faults.append(error)
             for worker in self.workers:
-                worker.process.kill()
+                worker.kill()
             for thread in threads:
                 if thread.ident is not None:
                     thread.join()
@@ -180,22 +198,67 @@ class Verifier:
         memo: Memo,
         faults: list[BaseException],
     ) -> Verdict:
-        """One verdict. A jail that fails is replaced, twice, unless all is being given up."""
-        for attempt in range(3):
+        """One verdict. A jail that fails is replaced, unless all is being given up.
+
+        After three failures an honest program says whose fault it is. If that one is judged as it
+        should be and the job breaks its jail once more, the job is what breaks jails.
+        """
+        given = list(tests)
+        for test in given:
+            prepared(test, memo)
+        for attempt in range(_ATTEMPTS):
             try:
                 self._revive(slot)
-                results = self.workers[slot].judge(program, list(tests), self.isolate, memo)
+                if attempt == _ATTEMPTS - 1:
+                    check_machine(self.workers[slot])
+                    self.workers[slot].close()
+                    self._revive(slot)
+                results = self.workers[slot].judge(program, given, self.isolate, memo)
                 return Verdict(tuple(results), self.tier)
-            except WorkerFailed:
+            except WorkerFailed as error:
                 self.workers[slot].close()
-                if attempt == 2 or faults:
+                if faults or isinstance(error, MachineBroken):
                     raise
-        raise AssertionError("unreachable")
+                self.broken_jails += 1
+                _log.warning("a jail broke while a program was judged: %s", error)
+        broke = TestResult(Status.RUNTIME_ERROR, "broke its jail")
+        return Verdict((broke,) * len(given), self.tier)
 
 
-def default_workers() -> int:
-    """Two for each core that this process may use."""
-    return 2 * len(os.sched_getaffinity(0))
+class MachineBroken(WorkerFailed):
+    """An honest program is not judged as it should be."""
+
+
+def check_machine(worker: Worker) -> None:
+    """MachineBroken if this worker does not judge an honest program as it should."""
+    tests: list[Test] = [
+        CallTest("double", (3,), 6),
+        AssertTest("for i in range(3):\n    assert double(i) == 2 * i", "double"),
+    ]
+    try:
+        results = worker.judge("def double(x): return 2 * x", tests)
+    except WorkerFailed as error:
+        raise MachineBroken(str(error)) from None
+    if any(each.status not in (Status.PASSED, Status.TIMEOUT) for each in results):
+        raise MachineBroken(f"an honest program was judged {results}")
+
+
+def default_workers(limits: Limits = Limits()) -> int:  # noqa: B008
+    """Two for each core that this process may use, or as many as there is memory for."""
+    cores = 2 * len(os.sched_getaffinity(0))
+    fit = max(memory_there() // limits.memory_bytes, 1)
+    if fit < cores:
+        _log.warning("%d programs at once: there is memory for no more", fit)
+    return min(cores, fit)
+
+
+def memory_there() -> int:
+    """Bytes of memory that this process may use, by the machine and its control group."""
+    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):
+            found.append(int(Path(path).read_text()))
+    return min(found)
 
 
 def choose_tier(kernel: Kernel, wanted: str | None, allow_unsafe: bool) -> str:

@@ -5,6 +5,7 @@ import errno
 import os
 import struct
 import sys
+import sysconfig
 from collections.abc import Iterable, Iterator
 
 from .calls import libc, no_new_privileges, system_call
@@ -22,10 +23,11 @@ def landlock_error() -> int:
     return 0 if landlock_abi() else ctypes.get_errno()
 
 
-def restrict_files(readable: Iterable[str], hidden: str | None = None) -> None:
+def restrict_files(readable: Iterable[str], hidden: Iterable[str] = ()) -> None:
     """Landlock: from here on only files beneath these paths can be opened, and only to be read.
 
-    hidden: a folder of which no file can be read, whatever it lies in. Where the kernel can, TCP,
+    hidden: folders of which no file can be read, whatever they lie in, but for what is readable
+    itself and lies inside them. Where the kernel can, TCP,
     signals to and abstract sockets of processes outside go too.
     """
     abi = landlock_abi()
@@ -54,28 +56,40 @@ def restrict_files(readable: Iterable[str], hidden: str | None = None) -> None:
         os.close(rules)
 
 
-def _rules(readable: Iterable[str], hidden: str | None) -> Iterator[tuple[str, int]]:
+def _rules(readable: Iterable[str], hidden: Iterable[str]) -> Iterator[tuple[str, int]]:
     """What to allow.
 
     A rule holds for all that lies beneath. So folders on the way to what is hidden may be listed
     and no more, and what else they hold has rules of its own.
     """
+    closed = [os.path.realpath(path) for path in hidden]
     for path in readable:
         place = os.path.realpath(path)
-        common = os.path.commonpath([place, hidden]) if hidden else None
-        if common is None or common not in (place, hidden):
-            yield place, _READ_FILE | _READ_DIR
-        elif common != hidden:
+        if any(each.startswith(place.rstrip("/") + "/") for each in closed):
             yield place, _READ_DIR
             # Links lead to what has a rule itself, or to where nobody has to go.
-            beneath = (entry.path for entry in os.scandir(place) if not entry.is_symlink())
-            yield from _rules(beneath, hidden)
+            beneath = [entry.path for entry in os.scandir(place) if not entry.is_symlink()]
+            yield from _rules((each for each in beneath if each not in closed), closed)
+        elif place not in closed:
+            yield place, _READ_FILE | _READ_DIR
+
+
+def package_folders() -> list[str]:
+    """Where packages are installed beside the library, of which programs see what is listed."""
+    library = sysconfig.get_path("stdlib")
+    folders = [os.path.join(library, name) for name in ("site-packages", "dist-packages")]
+    return [folder for folder in folders if os.path.isdir(folder)]
 
 
 def python_paths() -> list[str]:
     """What an interpreter has to read to import: its library, and the system's shared objects."""
-    prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, "/", "/usr"}
-    paths = {*sys.path, *(os.path.join(p, lib) for p in prefixes for lib in ("lib", "lib64"))}
+    machine = getattr(sys.implementation, "_multiarch", "")
+    paths = {*sys.path, sysconfig.get_path("stdlib")}
+    for prefix in {"/", "/usr", sys.base_prefix}:
+        own = os.path.join(prefix, "lib", machine) if machine else ""
+        paths.add(os.path.join(prefix, "lib64"))
+        # Shared objects only, where they have a folder of their own.
+        paths.add(own if os.path.isdir(own) else "" if prefix == "/" else _objects(prefix))
     extra = {
         "/usr/share/zoneinfo",
         "/etc/localtime",
@@ -83,4 +97,11 @@ def python_paths() -> list[str]:
         "/dev/null",
         "/dev/urandom",
     }
-    return sorted(path for path in paths | extra if path)
+    return sorted(path for path in paths | extra if path and path != "/")
+
+
+def _objects(prefix: str) -> str:
+    """The folder of shared objects of a prefix, unless its library is all there is."""
+    folder = os.path.join(prefix, "lib")
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return folder if any(".so" in name for name in names) else ""

@@ -1,6 +1,8 @@
 """Limits of a process: resources, its parent's life, and looks from outside."""
 
+import _signal  # pyright: ignore[reportMissingImports]
 import resource
+import signal
 
 from .calls import libc
 
@@ -23,3 +25,20 @@ def not_dumpable() -> None:
     """No core file, and no other process of the same user can look inside."""
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     limit(resource.RLIMIT_CORE, 0)
+
+
+_TASKS = 16  # threads of a program, its first one included
+
+
+def few_tasks(others: int) -> None:
+    """No more than so many threads, beside the others that the kernel counts with them."""
+    limit(resource.RLIMIT_NPROC, _TASKS + others)
+
+
+def block_signals() -> None:
+    """No signal but those that cannot be refused."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+
+
+def unblock_signals() -> None:
+    _signal.pthread_sigmask(signal.SIG_SETMASK, [])  # the public one names all 64 in Python

@@ -1,6 +1,7 @@
 """Namespaces of the kernel, and what belongs to them: user ids, capabilities, mounts."""
 
 import ctypes
+import errno
 import os
 import platform
 import struct
@@ -44,26 +45,46 @@ def drop_capabilities() -> None:
     system_call(number, ctypes.create_string_buffer(header), ctypes.create_string_buffer(24))
 
 
-def become_nobody() -> None:
-    """Root becomes uid 65534, if that user can read Python's library; if not it stays uid 0.
+def become_nobody(uid: int | None = None) -> None:
+    """Root becomes a user of its own, or PermissionError if that one cannot read Python's library.
 
-    Uid 0 without capabilities can open what root owns and nothing else, and Landlock comes on top.
+    Each jail has another one, so that no two count their tasks together or may signal each other.
     """
-    existing = [path for path in sys.path if os.access(path, os.R_OK)]
+    if os.geteuid() != 0:
+        return
+    uid = own_uid() if uid is None else uid
+    existing = [path for path in sys.path if os.path.exists(path)]
 
     def still_readable() -> None:
-        _set_ids()
+        _set_ids(uid)
         if not all(os.access(path, os.R_OK) for path in existing):
             raise PermissionError
 
-    if os.geteuid() == 0 and succeeds(still_readable):
-        _set_ids()
+    if not succeeds(still_readable):
+        raise PermissionError(
+            errno.EPERM,
+            f"no user but root can read {sys.base_prefix}, and programs are not run as root",
+        )
+    _set_ids(uid)
 
 
-def closed_directories() -> dict[str, list[str]]:
-    """Directories that not every user may enter, and what Python needs beneath them."""
+def own_uid() -> int:
+    """A user that nobody is: from ranges that distributions leave free, where this process may
+    take them; else nobody."""
+    with open("/proc/self/uid_map") as file:
+        ranges = [tuple(map(int, line.split())) for line in file]
+    for first, count in ((1879048192, 1 << 28), (60706, 477), (65520, 14)):
+        uid = first + int.from_bytes(os.urandom(4), "big") % count
+        if any(inside <= uid < inside + size for inside, _, size in ranges):
+            return uid
+    return 65534
+
+
+def closed_directories(*needed: str) -> dict[str, list[str]]:
+    """Directories that not every user may enter, and what is needed beneath them: Python's library,
+    unless it is said."""
     closed: dict[str, list[str]] = {}
-    for path in dict.fromkeys(map(os.path.realpath, python_paths())):
+    for path in dict.fromkeys(map(os.path.realpath, needed or python_paths())):
         parents = [path[:i] for i in range(1, len(path)) if path[i] == "/"]
         if os.path.exists(path):
             wall = next((p for p in parents if not os.stat(p).st_mode & 0o001), None)
@@ -72,31 +93,64 @@ def closed_directories() -> dict[str, list[str]]:
     return closed
 
 
-def clear_the_way() -> None:
-    """For root, in a mount namespace of its own: let every user reach Python's library.
+def enter_root(readable: list[str], hidden: list[str]) -> None:
+    """In a mount namespace of its own: a root that holds these paths, as they were, and no others.
 
-    A Python below /root is out of reach for others. So an empty directory that all may enter is
-    mounted over the one that is closed, and in it, at their old places, what Python needs.
+    hidden: folders inside them that are empty there, but for what is readable itself.
     """
-    closed = closed_directories()
-    if not closed:
-        return
     recursive, nosuid_nodev = 1 << 14, 0b110
     private, bind = 1 << 18 | recursive, 1 << 12 | recursive
+    base = "/tmp" if os.path.isdir("/tmp") else "/mnt"
+    places = sorted({os.path.realpath(path) for path in readable if os.path.exists(path)})
+    hidden = [os.path.realpath(path) for path in hidden]
+    # Links of the root folder, such as /lib64, and those in the paths themselves.
+    links = {p: os.readlink(p) for p in map(_first, readable) if os.path.islink(p)}
+    held = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in places}
+    folders = {path: os.path.isdir(path) for path in places}
     _mount("none", "/", None, private)
-    for wall, paths in closed.items():
-        held = {path: os.open(path, os.O_PATH) for path in paths}
-        _mount("tmpfs", wall, "tmpfs", nosuid_nodev, "mode=755,size=1m")
-        for path, fd in sorted(held.items()):
-            if os.path.exists(path):  # inside one that is there already
-                continue
-            if os.path.isdir(f"/proc/self/fd/{fd}"):
-                os.makedirs(path)
+    _mount("tmpfs", base, "tmpfs", nosuid_nodev, "mode=755,size=4m")
+    done: list[str] = []
+
+    def inside(path: str, of: list[str]) -> bool:
+        return any(path == each or path.startswith(each.rstrip("/") + "/") for each in of)
+
+    def put(path: str) -> None:
+        target = base + path
+        if not os.path.exists(target):
+            if folders[path]:
+                os.makedirs(target)
             else:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                open(path, "x").close()
-            _mount(f"/proc/self/fd/{fd}", path, None, bind)
-            os.close(fd)
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                open(target, "x").close()
+        _mount(f"/proc/self/fd/{held[path]}", target, None, bind)
+        done.append(path)
+
+    for path in places:
+        if not inside(path, hidden) and not inside(path, done):
+            put(path)
+    for path in hidden:
+        if inside(path, done) and os.path.isdir(base + path):
+            _mount("tmpfs", base + path, "tmpfs", nosuid_nodev, "mode=755,size=1m")
+    for path in places:
+        if inside(path, hidden):
+            put(path)
+    for path, target in links.items():
+        if not os.path.lexists(base + path):
+            os.symlink(target, base + path)
+    for fd in held.values():
+        os.close(fd)
+    os.chdir(base)
+    number = 155 if platform.machine() == "x86_64" else 41
+    here = ctypes.create_string_buffer(b".")
+    system_call(number, here, here)  # pivot_root: the old root now lies over the new one
+    if libc.umount2(here, 2) != 0:  # and goes, with all that is mounted in it
+        raise OSError(ctypes.get_errno(), "the old root could not be left")
+    os.chdir("/")
+
+
+def _first(path: str) -> str:
+    """The first folder of a path."""
+    return "/" + path.lstrip("/").split("/", 1)[0]
 
 
 def _mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:
@@ -105,7 +159,7 @@ def _mount(source: str, target: str, kind: str | None, flags: int, data: str = "
         raise OSError(ctypes.get_errno(), f"mount {target}")
 
 
-def _set_ids() -> None:
+def _set_ids(uid: int) -> None:
     os.setgroups([])
-    os.setresgid(65534, 65534, 65534)
-    os.setresuid(65534, 65534, 65534)
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)

@@ -4,8 +4,8 @@ import platform
 from typing import NamedTuple
 
 from .calls import succeeds
-from .landlock import restrict_files
-from .namespaces import enter_namespaces
+from .landlock import python_paths, restrict_files
+from .namespaces import enter_namespaces, enter_root
 from .seccomp import AUDIT_ARCH, restrict_calls
 
 
@@ -24,10 +24,16 @@ class Kernel(NamedTuple):
         return "A" if self.namespaces else "B"
 
 
+def own_space() -> None:
+    """Namespaces, and a root in them that holds Python's library alone."""
+    enter_namespaces()
+    enter_root(python_paths(), [])
+
+
 def probe() -> Kernel:
     """Try each layer for real."""
     return Kernel(
-        namespaces=succeeds(enter_namespaces),
+        namespaces=succeeds(own_space),
         landlock=succeeds(lambda: restrict_files([])),
         seccomp=platform.machine() in AUDIT_ARCH and succeeds(restrict_calls),
     )

@@ -19,7 +19,7 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
     "read": (0, 63), "write": (1, 64), "readv": (19, 65), "writev": (20, 66),
     "pread64": (17, 67), "pwrite64": (18, 68), "lseek": (8, 62), "close": (3, 57),
     "close_range": (436, 436), "dup": (32, 23), "dup2": (33, None), "dup3": (292, 24),
-    "fcntl": (72, 25), "fstat": (5, 80), "newfstatat": (262, 79), "stat": (4, None),
+    "fstat": (5, 80), "newfstatat": (262, 79), "stat": (4, None),
     "lstat": (6, None), "statx": (332, 291), "open": (2, None), "openat": (257, 56),
     "getdents64": (217, 61), "readlink": (89, None), "readlinkat": (267, 78),
     "access": (21, None), "faccessat": (269, 48), "faccessat2": (439, 439), "getcwd": (79, 17),
@@ -44,12 +44,14 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
 }  # fmt: skip
 
 # values of arguments that some further calls are allowed with
-_TCGETS, _FIOCLEX, _FIONCLEX = 0x5401, 0x5451, 0x5450
-_CLONE_THREAD = 0x00010000
+_IOCTL = [0x5401, 0x5451, 0x5450]  # TCGETS, FIOCLEX, FIONCLEX
+# F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC: no owner, signal, lease, seal or lock.
+_FCNTL = [0, 1, 2, 3, 1030]
+_CLONE = [0x3D0F00, 0x7D0F00]  # a thread, exactly as glibc and musl make it
 
 
 _Step = tuple[int, int, int, int]  # operation, jump if true, jump if false, value
-_LOAD, _EQUAL, _FROM, _ANY_BIT, _ANSWER = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _EQUAL, _FROM, _ANSWER = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EPERM
 _MISSING = 0x00050000 | errno.ENOSYS
 _YES: _Step = (_ANSWER, 0, 0, _ALLOW)
@@ -81,9 +83,9 @@ def call_filter() -> tuple[Any, Any, int]:
     def when(call: tuple[int, int], *body: _Step) -> list[_Step]:
         return [(_EQUAL, 0, len(body), call[column]), *body]
 
-    def argument_is(index: int, values: list[int], op: int = _EQUAL) -> list[_Step]:
+    def argument_is(index: int, values: list[int]) -> list[_Step]:
         """Allow if the low half of an argument is one of the values; refuse otherwise."""
-        tests = [(op, len(values) - i, 0, value) for i, value in enumerate(values)]
+        tests = [(_EQUAL, len(values) - i, 0, value) for i, value in enumerate(values)]
         return [(_LOAD, 0, 0, 16 + 8 * index), *tests, (_ANSWER, 0, 0, _REFUSE), _YES]
 
     numbers = {n for call in _CALLS.values() if (n := call[column]) is not None}
@@ -99,8 +101,9 @@ def call_filter() -> tuple[Any, Any, int]:
         (_ANSWER, 0, 0, _KILL),
         *when((234, 131), *argument_is(0, [0])),  # tgkill: abort() and raise() reach itself alone
         *when((435, 435), (_ANSWER, 0, 0, _MISSING)),  # clone3 hides its flags; glibc takes clone
-        *when((56, 220), *argument_is(0, [_CLONE_THREAD], _ANY_BIT)),  # clone: no processes
-        *when((16, 29), *argument_is(1, [_TCGETS, _FIOCLEX, _FIONCLEX])),  # ioctl
+        *when((56, 220), *argument_is(0, _CLONE)),  # clone: no processes
+        *when((16, 29), *argument_is(1, _IOCTL)),
+        *when((72, 25), *argument_is(1, _FCNTL)),
         *when((302, 261), *argument_is(0, [0])),  # prlimit64: its own, which are at the maximum
         *_search([(0, _REFUSE), *answers]),
     ]
