@@ -18,7 +18,7 @@ SAID = {  # what each is about to say, at the least
     "verify": "160 graded now",
     "evaluate": "pass@k",
     "compare": "base - tuned",
-    "power": "80 %",
+    "power": "8 runs a side",
     "forecast": "gain over n",
     "allocate": "allocation, cross-validated",
     "report": "report.html",
