@@ -60,7 +60,7 @@ def tests_from_json(given: str | Sequence[Any]) -> list[Test]:
     """Tests from JSON text, or from what JSON text was read as.
 
     >>> tests_from_json('[{"function": "f", "args": [1], "expected": 2}]')
-    [CallTest(function='f', args=(1,), expected=2, tolerance=1e-06)]
+    [CallTest(function='f', args=(1,), expected=2, tolerance=1e-06, equality='strict')]
     """
     if isinstance(given, str):
         try:
