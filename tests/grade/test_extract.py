@@ -1,7 +1,6 @@
 """The program in a completion: one shape per case, as models write them."""
 
 import re
-import time
 from re import _parser as parser  # pyright: ignore[reportAttributeAccessIssue]
 from typing import Any
 
@@ -10,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxk.grade.extract import program_of
+from tests.linear import doubled
 
 SOLUTION = "n = int(input())\nprint(n * 2)"
 FUNCTION = "def double(n):\n    return n * 2"
@@ -164,20 +164,12 @@ UNITS = [
 def test_any_text_is_searched_in_linear_time(unit):
     """Four completions of an eighth and of a quarter of a megabyte, each of one thing repeated."""
 
-    def seconds(size: int) -> float:
+    def work(size: int) -> None:
         text = unit * (size // len(unit))
-        shapes = (text, f"```python\n{text}", f"```{text}\n```", f"x = 1\n{text}\n y")
-        found = []
-        for _ in range(2):  # the quicker: a busy machine takes the memory's caches away
-            started = time.process_time()
-            for shape in shapes:
-                program_of(shape, "f")
-            found.append(time.process_time() - started)
-        return min(found)
+        for shape in (text, f"```python\n{text}", f"```{text}\n```", f"x = 1\n{text}\n y"):
+            program_of(shape, "f")
 
-    small, large = seconds(2**17), seconds(2**18)
-    assert large < max(2.5 * small, 0.15)
-    assert large < 1.0  # a megabyte in all
+    assert doubled(work, 2**17, little=0.15) < 1.0  # a megabyte in all
 
 
 PROGRAMS = [

@@ -1,5 +1,6 @@
 """Right or wrong: what counts as the same output and the same value."""
 
+import gc
 import time
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from maxk.verify.answers import Answer
 from maxk.verify.compare import same_output
 from maxk.verify.wire import encode
+from tests.linear import doubled
 
 NAN, INF = float("nan"), float("inf")
 
@@ -186,6 +188,15 @@ def test_a_dict_sent_with_a_key_twice_is_wrong():
     assert not same_value(forged, {1: "y", 2: "x"})
 
 
+@pytest.fixture
+def no_collections():
+    """What other tests left in memory would be looked through, which takes longer than these."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
 def test_members_that_all_hash_alike_are_compared_in_linear_time():
     same_hash = [i * (2**61 - 1) for i in range(100_000)]
     data = b"S" + encode(same_hash)[1:]
@@ -246,7 +257,7 @@ def test_livecodebench_takes_a_tuple_for_the_whole_result():
     assert Answer([[1]], "livecodebench").wrong(encode([(1,)])) is not None
 
 
-def test_what_is_too_long_is_not_read():
+def test_what_is_too_long_is_not_read(no_collections):
     """A reply of a megabyte where a number is expected costs the judge next to nothing."""
     replies = [
         encode(list(range(150_000))),
@@ -265,7 +276,7 @@ def test_what_is_too_long_is_not_read():
                 assert time.process_time() - started < 0.02
 
 
-def test_comparison_stops_at_the_first_difference():
+def test_comparison_stops_at_the_first_difference(no_collections):
     expected = list(range(150_000))
     answer = Answer(expected)
     wrong = encode([-1, *expected[1:]])
@@ -294,15 +305,6 @@ UNITS = [
 ]
 
 
-def seconds(work) -> float:
-    found = []
-    for _ in range(2):  # the quicker: a busy machine takes the memory's caches away
-        started = time.process_time()
-        work()
-        found.append(time.process_time() - started)
-    return min(found)
-
-
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("kind", ["tokens", "tolerance", "exact"])
 def test_output_is_compared_in_linear_time(unit, kind):
@@ -314,9 +316,7 @@ def test_output_is_compared_in_linear_time(unit, kind):
         for got, expected in ((text, text), (text + "1", text + "2"), (text, "1.5"), ("1.5", text)):
             same_output(got, expected, **options)
 
-    small, large = seconds(lambda: work(2**17)), seconds(lambda: work(2**18))
-    assert large < max(2.5 * small, 0.15)
-    assert large < 1.0  # four times a quarter of a megabyte
+    assert doubled(work, 2**17, little=0.15) < 1.0  # four times a quarter of a megabyte
 
 
 @pytest.mark.parametrize("equality", ["strict", "python", "evalplus", "livecodebench"])
@@ -342,5 +342,4 @@ def test_values_are_compared_in_linear_time(made, equality):
         answer.wrong(got)
         answer.wrong(encode(other))
 
-    small, large = seconds(lambda: work(2_500)), seconds(lambda: work(5_000))
-    assert large < max(2.5 * small, 0.1)
+    doubled(work, 2_500, little=0.1)
