@@ -129,6 +129,13 @@ class Claim:
             said += f", p = {self.p:.2f} in this table"
         return f"{points(self.found.value)} ({ends}), {said}"
 
+    @property
+    def marked(self) -> str:
+        """The difference and its interval, and a mark if it is told apart from 0."""
+        ends = f"{points(self.found.low)} to {points(self.found.high)}"
+        mark = {"above": " ▲", "below": " ▼"}.get(self.verdict, "")
+        return f"{points(self.found.value)} ({ends}){mark}"
+
     def phrase(self, other: str) -> str:
         """In a sentence, with the k that it is at."""
         value, low, high = (100 * x for x in (self.found.value, self.found.low, self.found.high))

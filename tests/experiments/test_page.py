@@ -7,6 +7,8 @@ import pytest
 
 from experiments.results import claims, figure, page
 
+SIDES = ("base", "`grpo`")
+
 
 @pytest.fixture(scope="module")
 def made() -> str:
@@ -47,6 +49,23 @@ def test_no_row_of_a_claim_rests_on_one_run(made):
     assert not any("1" in counts for counts in each)
     inference = [int(row[1]) for row in rows(made, "What to do at inference time instead")]
     assert min(inference) >= 3
+
+
+def test_each_set_has_differences_with_intervals_against_both(made):
+    found = {(row[0], row[1].split(" - ")[1]) for row in rows(made, "Differences on each set")}
+    assert found == {(name, side) for name in page.NAMES.values() for side in SIDES}
+    assert {row[0] for row in rows(made, "Each set alone")} == set(page.NAMES.values())
+
+
+def test_a_difference_on_a_set_is_that_of_its_means(made):
+    means = {(row[0], row[1]): row[3:] for row in rows(made, "Each set alone")}
+    for name, pair, *cells in rows(made, "Differences on each set"):
+        own, other = (means[name, side.replace("base", "base model")] for side in pair.split(" - "))
+        for cell, a, b in zip(cells, own, other, strict=False):
+            if cell.strip():
+                value, low, high = (float(x) for x in re.findall(r"[+-][\d.]+", cell))
+                assert value == pytest.approx(float(a) - float(b), abs=0.11)
+                assert low <= value <= high
 
 
 def test_fewer_than_three_runs_are_given_no_verdict(made):
