@@ -20,6 +20,7 @@ from maxk.verify import Limits, Verifier, WorkerFailed, wire
 from maxk.verify.child import Child
 from maxk.verify.isolation.probe import probe
 from maxk.verify.program import Program
+from tests.clock import cpu_seconds
 
 LIMITS = Limits(cpu_seconds=1.0, wall_seconds=10.0, output_bytes=2**18, memory_bytes=256 * 2**20)
 HONEST = "def f(x): return 2 * x"
@@ -314,10 +315,9 @@ def test_a_long_reply_costs_the_judge_little(verifier):
     program = f"{SAY}\nsay(b'=' + bytes.fromhex({body.hex()!r}))\ndef f(x): return 0"
     tests = [CallTest("f", (i,), i) for i in range(50)]
     verifier.judge([(program, tests)])
-    started = time.process_time()
     (verdict,) = verifier.judge([(program, tests)])
     assert set(statuses(verdict)) == {"wrong answer"}
-    assert time.process_time() - started < 50 * 0.005
+    assert cpu_seconds(lambda: verifier.judge([(program, tests)])) < 50 * 0.005
 
 
 # --- what crosses -----------------------------------------------------------------------------------

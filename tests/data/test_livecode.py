@@ -5,13 +5,13 @@ import collections
 import json
 import os
 import pickle
-import time
 import zlib
 
 import pytest
 
 from maxk.data import LazyTests, livecode, load, load_with_account
-from maxk.records import CallTest, StdinTest
+from maxk.records import CallTest, Problem, StdinTest
+from tests.clock import cpu_seconds
 from tests.data import published
 
 
@@ -107,9 +107,8 @@ def test_a_thousand_problems_load_in_three_seconds_and_nothing_is_unpacked(tmp_p
         raise AssertionError("unpacked while loading")
 
     monkeypatch.setattr(livecode, "unpacked", refuse)
-    start = time.perf_counter()
-    problems = load("live-code-bench", "test", path)
-    assert time.perf_counter() - start < 3.0
+    problems: list[Problem] = []
+    assert cpu_seconds(lambda: problems.extend(load("live-code-bench", "test", path))) < 3
     assert len(problems) == 1000
     with pytest.raises(AssertionError, match="unpacked while loading"):
         len(problems[0].tests)
@@ -165,9 +164,8 @@ def test_a_pickle_of_anything_but_text_is_refused_and_text_is_read(value, protoc
 
 def test_a_pickle_that_would_take_all_memory_is_not_run():
     grow = b"\x80\x04\x8c\x02[]r\xff\xff\xff\x7f."  # LONG_BINPUT at place 2^31 - 1
-    started = time.monotonic()
     assert livecode.unpacked(squeezed(grow)) == []
-    assert time.monotonic() - started < 1
+    assert cpu_seconds(lambda: livecode.unpacked(squeezed(grow))) < 0.1
 
 
 @pytest.mark.parametrize("value", [collections.OrderedDict(), range(3), len])

@@ -154,11 +154,11 @@ import numpy as np
 from maxk.evaluate import curve
 rng = np.random.default_rng(0)
 rewards = rng.binomial(10, rng.beta(0.3, 1, 500)[:, None], (500, 256)) / 10
-start = time.perf_counter()
+start = time.process_time()
 assert len(curve(rewards).points) == 9
 # Not getrusage: its figure includes what the parent had before exec.
 peak = int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
-print(time.perf_counter() - start, peak / 1024)
+print(time.process_time() - start, peak / 1024)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     seconds, megabytes = map(float, done.stdout.split())

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxk.grade.extract import program_of
-from tests.linear import doubled
+from tests.clock import doubled
 
 SOLUTION = "n = int(input())\nprint(n * 2)"
 FUNCTION = "def double(n):\n    return n * 2"

@@ -4,7 +4,6 @@ import contextlib
 import math
 import random
 import struct
-import time
 
 import pytest
 from hypothesis import given
@@ -22,6 +21,7 @@ from maxk.verify.wire import (
     decode,
     encode,
 )
+from tests.clock import cpu_seconds
 
 NAN = float("nan")
 
@@ -216,6 +216,5 @@ def test_numbers_that_all_hash_alike_are_read_in_linear_time():
     """Multiples of 2**61 - 1 hash to 0; a set of them would be built in quadratic time."""
     same_hash = [i * (2**61 - 1) for i in range(200_000)]
     data = b"S" + encode(same_hash)[1:]
-    started = time.process_time()
     assert len(decode(data).items) == 200_000
-    assert time.process_time() - started < 5
+    assert cpu_seconds(lambda: decode(data)) < 5

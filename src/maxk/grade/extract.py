@@ -165,6 +165,8 @@ def _one_line(line: str) -> str | None:
 
 def _cut(line: str) -> tuple[str, bool]:
     """The line up to an end-of-turn token, and whether there is one."""
+    if "<" not in line:  # which all of them begin with
+        return line, False
     places = [at for token in _END_OF_TURN if (at := line.find(token)) >= 0]
     return (line[: min(places)], True) if places else (line, False)
 
