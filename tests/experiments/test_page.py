@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from experiments.results import claims, figure, page
+from experiments.results import claims, figure, page, tables
 
 SIDES = ("base", "`grpo`")
 
@@ -53,8 +53,8 @@ def test_no_row_of_a_claim_rests_on_one_run(made):
 
 def test_each_set_has_differences_with_intervals_against_both(made):
     found = {(row[0], row[1].split(" - ")[1]) for row in rows(made, "Differences on each set")}
-    assert found == {(name, side) for name in page.NAMES.values() for side in SIDES}
-    assert {row[0] for row in rows(made, "Each set alone")} == set(page.NAMES.values())
+    assert found == {(name, side) for name in tables.NAMES.values() for side in SIDES}
+    assert {row[0] for row in rows(made, "Each set alone")} == set(tables.NAMES.values())
 
 
 def test_a_difference_on_a_set_is_that_of_its_means(made):
