@@ -103,7 +103,7 @@ def test_arms_of_fewer_than_three_runs_have_no_means(made):
 
 
 def test_the_intervals_hold_as_often_as_the_page_says(made):
-    kept = json.loads(page.COVERAGE.read_text())
+    kept = json.loads(tables.COVERAGE.read_text())
     for row in rows(made, "Whether the intervals hold"):
         sizes = [int(each) for each in re.findall(r"\d+", row[1])]
         cells = [c for c in kept["cells"] if c[0] == int(row[0]) and c[1] in sizes]
