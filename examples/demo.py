@@ -32,7 +32,7 @@ from maxk.report import Findings, gather, page
 from maxk.report.watch import Watched, server
 from maxk.store.run import Run, write_whole
 
-PAGE_SECONDS = 30.0  # between two versions of the report
+PAGE_SECONDS = 60.0  # between two versions of the report
 CONFIG = Path(__file__).parents[1] / "configs" / "demo.toml"
 METHODS = {
     "grpo": ["--method.name", "grpo"],
@@ -112,25 +112,30 @@ class Demo:
             states = [f"{each.description} {each.percentage:.0f} %" for each in self.bars.tasks]
             console.print(f"{self.last - self.began:.0f} s: {', '.join(states)}", soft_wrap=True)
 
+    def at_once(self, jobs: list[Callable[[], None]]) -> None:
+        """Three at a time on any number of cores: so all cores have work to the end."""
+        with ThreadPoolExecutor(3) as pool:
+            try:
+                for job in as_completed([pool.submit(each) for each in jobs]):
+                    job.result()
+            except BaseException:
+                self.ended.set()  # nothing goes on alone
+                raise
+
     def run(self) -> None:
         self.out.mkdir(parents=True, exist_ok=True)
         runs = [str(self.out / name) for name in ("base", *METHODS)]
         trained = [str(self.out / f"train-{name}") for name in METHODS]
         report = self.out / "report.html"
         console.print(f"two models are trained: grpo, and maxk, which is {WHY}", soft_wrap=True)
-        # Three at a time on any number of cores: so all cores have work to the end.
         jobs: list[Callable[[], None]] = [lambda: self.sample("base", "pocket")]
         jobs += [lambda name=name: self.both(name) for name in METHODS]
+        last = {"comparing": ["compare", *runs]}
+        last["reporting"] = ["report", *runs, *trained, "--out", str(report)]
         with self.bars if console.is_terminal else nullcontext():
-            with following([*runs, *trained], report), ThreadPoolExecutor(3) as pool:
-                try:
-                    for job in as_completed([pool.submit(each) for each in jobs]):
-                        job.result()
-                finally:
-                    self.ended.set()  # nothing goes on alone
-            self.ended.clear()
-            self.maxk("comparing", ["compare", *runs])
-            self.maxk("reporting", ["report", *runs, *trained, "--out", str(report)])
+            with following([*runs, *trained], report):
+                self.at_once(jobs)
+            self.at_once([lambda each=each: self.maxk(*each) for each in last.items()])
         for line in findings(runs):
             console.print(line, soft_wrap=True, markup=False)
         seconds = time.monotonic() - self.began
