@@ -149,7 +149,7 @@ x = torch.randn(5, 8, generator=generator) / 4
 calls = {
     "max_at_k": lambda r, x: max_at_k(r, 4),
     "on-policy": lambda r, x: weights(r, 4, baseline="loo"),
-    "first": lambda r, x: weights(r, 4, x, order="first", baseline="loo"),
+    "first": lambda r, x: weights(r, 4, x, correction="first", baseline="loo"),
     "exact": lambda r, x: weights(r, 4, x, baseline="loo"),
     "exact loo-1": lambda r, x: weights(r, 4, x, baseline="loo-1"),
     "max-rl": lambda r, x: advantages("max-rl", r),
