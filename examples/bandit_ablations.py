@@ -18,8 +18,8 @@ from bandit import Rule, Run, entropy, interval, markdown, max_at, named, train
 from torch import Tensor
 
 from maxk.estimators import weights
+from maxk.estimators.clipping import clamp
 from maxk.estimators.gradient import Baseline, Correction
-from maxk.estimators.methods import clamp
 
 HEAD = ["max@1", "max@128", "entropy"]
 

@@ -14,7 +14,7 @@ import matplotlib
 import torch
 
 from maxk.estimators import weights
-from maxk.estimators.methods import clamp
+from maxk.estimators.clipping import clamp
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxk.estimators import METHODS, advantages, mask_sequences, max_at_k, weights
+from maxk.estimators.clipping import clamp
 from maxk.estimators.gradient import Correction
-from maxk.estimators.methods import clamp
 from tests import brute
 
 R = [0.0, 1.0, 0.5, 0.5]
