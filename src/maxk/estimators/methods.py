@@ -254,8 +254,7 @@ def advantages(
     r = check_rewards(rewards)
     n = r.shape[-1]
     if n < 2:
-        name = f"method={method!r}" if isinstance(method, str) else f"{method}"
-        raise ValueError(f"rewards has n={n} sample per prompt; {name} needs n >= 2")
+        raise ValueError(f"rewards has n={n} sample per prompt; method='{method}' needs n >= 2")
     if isinstance(method, Objective):
         way = combined(method, k, correction, baseline, n)
         check_binary(method, r)
