@@ -13,7 +13,7 @@ from maxk.estimators import objectives as made
 from maxk.estimators import weights
 from maxk.estimators.gradient import BASELINES, CORRECTIONS
 from maxk.estimators.objectives import Objective
-from maxk.estimators.ranks import places
+from maxk.estimators.places import places
 
 N = 5
 OBJECTIVES = [

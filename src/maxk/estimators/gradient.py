@@ -17,7 +17,7 @@ from torch import Tensor
 from maxk.estimators import exact, ordered, ranks, subsets
 from maxk.estimators.checks import check_k
 from maxk.estimators.objectives import Objective, Part, max_at_k
-from maxk.estimators.ranks import Parts
+from maxk.estimators.places import Parts
 from maxk.estimators.tensors import check_finite, check_log_ratios, check_rewards, result_dtype
 
 Correction = Literal["none", "first", "exact", "normalized"]

@@ -1,113 +1,25 @@
-"""Any objective at and near ratio 1: how much each place in a sorted group counts, in O(n).
-
-Samples are sorted by reward, ascending, and counted from j = 1. The j-th is the m-th smallest of a
-k-subset in
-
-    p_j(m) = C(j-1, m-1) C(n-j, k-m) / C(n, k)
-
-of all subsets, and the objective is worth sum_j r_(j) sum_m c_m p_j(m). Given that, one sample
-below j is in the subset with chance (m-1)/(j-1), one above with (k-m)/(n-j), and so on for two. So
-the weights of all objectives are a few vectors of n numbers times the rewards, added up from either
-end. They are made once for an objective and n, without any binomial: p_j(m) for one m sums to 1
-over j, and the ratio of neighbours is a quotient of small integers.
-"""
+"""Any objective at and near ratio 1, by the shares of `maxk.estimators.places`, in O(n log n)."""
 
 from functools import lru_cache
-from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from maxk.estimators.objectives import Part
+from maxk.estimators import places
+from maxk.estimators.places import Counts, Parts
 from maxk.estimators.subsets import Row, after, before
-
-Parts = tuple[Part, ...]
-
-
-class Counts(NamedTuple):
-    """Sums over m of c_m p_j(m), for subsets that hold j and ...
-
-    below, above: one given sample below or above j. below_below, below_above, above_above: two of
-    these. no_below, no_above: not the one given. no_below_below: not one given below, but another
-    one below; no_below_above: not one below, but one above; and so on.
-    """
-
-    own: Tensor
-    below: Tensor
-    above: Tensor
-    below_below: Tensor
-    below_above: Tensor
-    above_above: Tensor
-    no_below: Tensor
-    no_above: Tensor
-    no_below_below: Tensor
-    no_below_above: Tensor
-    no_above_below: Tensor
-    no_above_above: Tensor
-    first: int  # places before it count for nothing,
-    last: int  # and so do places after it
-    both_sides: bool  # whether rewards above a sample make a difference to those below it
 
 
 @torch.compiler.assume_constant_result
 def counts(parts: Parts, n: int, device: torch.device) -> Counts:
-    """The vectors of the sum of some parts, in float64; a constant of a compiled graph."""
+    """The vectors of the sum of some parts; a constant of a compiled graph."""
     return _counts(parts, n, device)
 
 
 @lru_cache(maxsize=256)
 def _counts(parts: Parts, n: int, device: torch.device) -> Counts:
-    total = np.zeros((12, n))
-    j = np.arange(1, n + 1, dtype=np.float64)
-    for weight, k, m, c in (
-        (p.weight, p.k, m + 1, c) for p in parts for m, c in enumerate(p.ranks)
-    ):
-        if c:
-            p = weight * c * places(n, k, m)
-            down, up = _share(m - 1, j - 1), _share(k - m, n - j)
-            rows = [
-                np.ones(n),
-                down,
-                up,
-                down * _share(m - 2, j - 2),
-                down * up,
-                up * _share(k - m - 1, n - j - 1),
-                _share(j - m, j - 1),
-                _share(n - j - k + m, n - j),
-                down * _share(j - m, j - 2),
-                up * _share(j - m, j - 1),
-                down * _share(n - j - k + m, n - j),
-                up * _share(n - j - k + m, n - j - 1),
-            ]
-            total += p * np.stack(rows)
-    used = np.flatnonzero(total[0])
-    vectors = (torch.from_numpy(row.copy()).to(device) for row in total)
-    return Counts(*vectors, first=int(used[0]), last=int(used[-1]), both_sides=bool(total[2].any()))
-
-
-def places(n: int, k: int, m: int) -> np.ndarray:
-    """p_j(m) for j = 1 ... n: where the m-th smallest of k of n samples lies.
-
-    >>> places(4, 2, 2) * 6  # the best of 2 of 4: C(4, 2) = 6 pairs
-    array([0., 1., 2., 3.])
-    """
-    low, high = m, n - k + m
-    start = min(max(round(m * (n + 1) / (k + 1)), low), high)  # where it is largest, or next to it
-    up = np.arange(start, high, dtype=np.float64)
-    down = np.arange(start, low, -1, dtype=np.float64)
-    found = np.zeros(n)
-    found[start - 1] = 1.0
-    found[start:high] = np.cumprod(up * (n - up - k + m) / ((up - m + 1) * (n - up)))
-    below = np.cumprod((down - m) * (n - down + 1) / ((down - 1) * (n - down + 1 - k + m)))
-    found[low - 1 : start - 1] = below[::-1]
-    return found / found.sum()
-
-
-def _share(few: np.ndarray | int, many: np.ndarray | int) -> np.ndarray:
-    """few / many, 0 where there are none."""
-    many = np.asarray(many, dtype=np.float64)
-    return np.where(many > 0, np.maximum(few, 0.0) / np.maximum(many, 1.0), 0.0)
+    *vectors, first, last, both_sides = places.counts(parts, n)
+    return Counts(*(torch.tensor(x, device=device) for x in vectors), first, last, both_sides)
 
 
 def value(rewards: Row, parts: Parts) -> Tensor:
