@@ -19,7 +19,7 @@ from torch import Tensor
 
 from maxk.estimators import weights
 from maxk.estimators.clipping import clamp
-from maxk.estimators.gradient import Baseline, Correction
+from maxk.estimators.combinations import Baseline, Correction
 
 HEAD = ["max@1", "max@128", "entropy"]
 

@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from maxk.estimators import weights
-from maxk.estimators.arrays import group_weights, library_of
+from maxk.estimators import arrays
 from tests.estimators.test_objectives import COMBINATIONS, LOGS, REWARDS, ids
 
 
-def compared(lib, asarray, objective, correction, baseline):
+def compared(asarray, objective, correction, baseline):
     at = None if correction == "none" else LOGS
     want = weights(REWARDS, objective, at, correction, baseline)
     r = REWARDS if objective.threshold is None else (objective.threshold <= REWARDS).double()
@@ -20,4 +20,26 @@ def compared(lib, asarray, objective, correction, baseline):
 
 @pytest.mark.parametrize(("objective", "correction", "baseline"), COMBINATIONS, ids=ids)
 def test_numpy_gets_what_torch_gets(objective, correction, baseline):
-    compared(library_of([]), np.asarray, objective, correction, baseline)
+    compared(np.asarray, objective, correction, baseline)
+
+
+def test_the_kind_that_goes_in_comes_out():
+    assert arrays.weights([[0, 1, 1]], 1) == [[0.0, 1 / 3, 1 / 3]]
+    assert arrays.weights(np.float32([0, 1, 1]), 1).dtype == np.float32
+    assert arrays.weights(np.array([0, 1, 1]), 1).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (([0.0, np.nan], 1), "rewards has an entry that is not finite"),
+        ((["0"], 1), "pass numbers"),
+        (([0.0, 1.0], 1, [0.0]), "log_ratios has shape"),
+        (([0.0, 1.0], 1, [0.0, 0.0], "none"), "log_ratios is given but"),
+        (([0.0, 1.0], 3), "k=3 is larger than n=2"),
+        (([0.0, 0.5], objectives.denoised(objectives.mean(), 0.1, 0.1)), "must be 0 or 1"),
+    ],
+)
+def test_what_cannot_be_is_an_error(given, message):
+    with pytest.raises(ValueError, match=message):
+        arrays.weights(*given)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from maxk.estimators import METHODS, advantages, mask_sequences, max_at_k, weights
 from maxk.estimators.clipping import clamp
-from maxk.estimators.gradient import Correction
+from maxk.estimators.combinations import Correction
 from tests import brute
 
 R = [0.0, 1.0, 0.5, 0.5]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from maxk.estimators import objectives as made
 from maxk.estimators import weights
-from maxk.estimators.gradient import BASELINES, CORRECTIONS
+from maxk.estimators.combinations import BASELINES, CORRECTIONS
 from maxk.estimators.objectives import Objective
 from maxk.estimators.places import places
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from maxk.estimators import METHODS, advantages, max_at_k, pass_at_k, subset_max, weights
-from maxk.estimators.gradient import BASELINES
+from maxk.estimators.combinations import BASELINES
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 

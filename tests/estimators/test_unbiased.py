@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from maxk.estimators import advantages, max_at_k, subset_max, weights
-from maxk.estimators.gradient import Baseline, Correction
+from maxk.estimators.combinations import Baseline, Correction
 
 ANSWERS, N = 4, 5
 REWARDS = torch.tensor([0.0, 0.3, 0.3, 1.0], dtype=torch.float64)

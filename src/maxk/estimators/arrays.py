@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxk.estimators.objectives import Part
+from maxk.estimators.checks import check_k
+from maxk.estimators.combinations import Baseline, Correction, check_combination
+from maxk.estimators.objectives import Objective, Part, max_at_k
 from maxk.estimators.places import Counts, Parts, counts, places
 
 Array = Any
@@ -43,6 +45,53 @@ def _loop(step: Callable[..., Any], carry: Any, xs: Any) -> tuple[Any, Any]:
         carry, y = step(carry, x)
         found.append(y)
     return carry, tuple(np.stack(column) for column in zip(*found, strict=True))
+
+
+def weights(
+    rewards: Any,
+    k: int | Objective,
+    log_ratios: Any = None,
+    correction: Correction = "exact",
+    baseline: Baseline = "none",
+) -> Any:
+    """`maxk.estimators.weights` for lists, numpy arrays and JAX arrays; the same kind comes back.
+
+    Groups are on the last axis. Values are checked where they can be seen: not under jax.jit, where
+    a reward that is not finite gives a weight that is not.
+
+    >>> weights([0.0, 1.0, 0.5, 0.0], 2, baseline="loo-1")
+    [0.0, 0.3333333333333333, 0.16666666666666666, 0.0]
+    """
+    lib = library_of(rewards)
+    r = lib.np.asarray(rewards)
+    if r.ndim == 0 or r.dtype.kind not in "fiub":
+        raise ValueError(f"rewards is {rewards!r:.60}; pass numbers, the samples on the last axis")
+    r = r.astype(float) if r.dtype.kind != "f" or lib.np is np else r
+    objective = k if isinstance(k, Objective) else max_at_k(check_k(k, r.shape[-1]))
+    check_combination(objective, correction, baseline, r.shape[-1])
+    x = None if log_ratios is None else lib.np.asarray(log_ratios, dtype=r.dtype)
+    if x is not None and correction == "none":
+        raise ValueError(
+            'log_ratios is given but correction="none" ignores it; leave it out, or use '
+            'correction="exact"'
+        )
+    if x is not None and x.shape != r.shape:
+        raise ValueError(
+            f"log_ratios has shape {x.shape} and rewards {r.shape}; they must be equal: one number "
+            "per completion, the sum of its tokens' log-ratios"
+        )
+    for name, each in (("rewards", r), ("log_ratios", x)):
+        if isinstance(each, np.ndarray) and not np.isfinite(each).all():
+            raise ValueError(f"{name} has an entry that is not finite; every entry must be finite")
+    if objective.threshold is not None:
+        r = (r >= objective.threshold).astype(r.dtype)
+    elif objective.binary and isinstance(r, np.ndarray) and not np.isin(r, (0, 1)).all():
+        raise ValueError(f"rewards must be 0 or 1: {objective} is for binary rewards")
+    w = group_weights(lib, r, objective.of(r.shape[-1]), x, correction, baseline)
+    if lib.np is not np:
+        return w
+    kind = rewards.dtype if isinstance(rewards, np.ndarray) else None
+    return w.tolist() if kind is None else w.astype(kind if kind.kind == "f" else float)
 
 
 def group_weights(

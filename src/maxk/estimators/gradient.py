@@ -8,7 +8,6 @@ log pi(y|x) - log pi_old(y|x) summed over the tokens of y. Everything is compute
 """
 
 from collections.abc import Callable
-from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float, Shaped
@@ -16,15 +15,11 @@ from torch import Tensor
 
 from maxk.estimators import exact, ordered, ranks, subsets
 from maxk.estimators.checks import check_k
+from maxk.estimators.combinations import Baseline, Correction, check_combination
 from maxk.estimators.objectives import Objective, Part, max_at_k
 from maxk.estimators.places import Parts
 from maxk.estimators.tensors import check_finite, check_log_ratios, check_rewards, result_dtype
 
-Correction = Literal["none", "first", "exact", "normalized"]
-Baseline = Literal["none", "mean", "zscore", "loo", "loo-1", "ratio-mean"]
-
-CORRECTIONS: tuple[Correction, ...] = get_args(Correction)
-BASELINES: tuple[Baseline, ...] = get_args(Baseline)
 OVERFLOW = "a product of k ratios is past the range of float64: clamp the log-ratios"
 
 
@@ -154,44 +149,6 @@ def group_weights(
     else:
         w = OFF_POLICY[correction](r, log_ratios.gather(-1, position), parts, baseline)
     return unsort(w, position)
-
-
-def check_combination(objective: Objective, correction: str, baseline: str, n: int) -> None:
-    """ValueError where objective, correction and baseline do not fit each other, or n samples."""
-    if correction not in CORRECTIONS:
-        known = ", ".join(CORRECTIONS)
-        raise ValueError(f"correction={correction!r} is unknown; use one of {known}")
-    if baseline not in BASELINES:
-        raise ValueError(f"baseline={baseline!r} is unknown; use one of {', '.join(BASELINES)}")
-    parts = objective.of(n)
-    if correction == "normalized" and baseline != "none":
-        raise ValueError(
-            f'baseline={baseline!r} with correction="normalized": its weights are centred without '
-            'one; leave it out, or use correction="exact"'
-        )
-    if objective.k == n and correction == "normalized":
-        raise ValueError(
-            f'correction="normalized" with k={n} equal to n={n}: there is one subset, and no '
-            f'sample makes it better than it is; use k < n (k <= {n - 1}) or correction="exact"'
-        )
-    if objective.k == n and baseline in ("mean", "zscore", "loo", "ratio-mean"):
-        raise ValueError(
-            f"baseline={baseline!r} with k={n} equal to n={n}: there is one subset, every sample "
-            "has the same weight, and centring leaves nothing to train on; use k < n "
-            f'(k <= {n - 1}) or baseline="loo-1"'
-        )
-    if baseline != "loo-1":
-        return
-    if any(part.k == 1 for part in parts):
-        raise ValueError(
-            f'baseline="loo-1" with {objective}: for k=1 it asks for the best of no samples; use '
-            'k >= 2 or baseline="loo"'
-        )
-    if not all(part.is_best or part.is_worst for part in parts):
-        raise ValueError(
-            f'baseline="loo-1" with {objective}: only the best and the worst of k samples have a '
-            'value for k - 1 of them; use baseline="loo"'
-        )
 
 
 def check_binary(objective: Objective, r: Tensor) -> None:

@@ -17,14 +17,12 @@ from torch import Tensor
 
 from maxk.estimators.checks import check_k
 from maxk.estimators.clipping import clamp
+from maxk.estimators.combinations import Baseline, Correction, check_combination
 from maxk.estimators.gradient import (
     OVERFLOW,
-    Baseline,
-    Correction,
     all_equal,
     centred,
     check_binary,
-    check_combination,
     group_weights,
     zscore,
 )
