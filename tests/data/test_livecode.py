@@ -27,15 +27,18 @@ def squeezed(data: bytes) -> str:
 
 def test_public_tests_are_shown_and_private_ones_graded_too(tmp_path):
     [problem] = bench(tmp_path, published.live_code_bench())
-    assert problem.examples == (StdinTest("3\n", "6\n"),)
-    assert list(problem.tests) == [StdinTest("3\n", "6\n"), StdinTest("4\n", "8\n")]
+    assert problem.examples == (StdinTest("3\n", "6\n", equality="livecodebench"),)
+    assert list(problem.tests) == [
+        StdinTest("3\n", "6\n", equality="livecodebench"),
+        StdinTest("4\n", "8\n", equality="livecodebench"),
+    ]
     assert (problem.entry_point, problem.difficulty) == (None, "easy")
 
 
 def test_private_tests_may_be_plain_json(tmp_path):
     row = published.live_code_bench(private_test_cases=json.dumps(published.STDIN_PRIVATE))
     [problem] = bench(tmp_path, row)
-    assert problem.tests[1] == StdinTest("4\n", "8\n")
+    assert problem.tests[1] == StdinTest("4\n", "8\n", equality="livecodebench")
 
 
 def test_a_functional_test_has_one_argument_a_line(tmp_path):
@@ -69,7 +72,7 @@ def test_carriage_returns_leave_packed_tests(tmp_path):
     [problem] = bench(
         tmp_path, published.live_code_bench(private_test_cases=published.packed(crlf))
     )
-    assert problem.tests[1] == StdinTest("4\n5\n", "8\n")
+    assert problem.tests[1] == StdinTest("4\n5\n", "8\n", equality="livecodebench")
 
 
 def test_a_problem_without_any_tests_is_dropped(tmp_path):
@@ -218,7 +221,10 @@ def test_live_bench_takes_the_question_of_the_original(tmp_path):
     assert problem.id == "live-bench/a1b2"
     assert problem.statement == "Print twice the number."
     assert problem.tags == ("LCB_generation",)
-    assert list(problem.tests) == [StdinTest("3\n", "6\n"), StdinTest("4\n", "8\n")]
+    assert list(problem.tests) == [
+        StdinTest("3\n", "6\n", equality="livecodebench"),
+        StdinTest("4\n", "8\n", equality="livecodebench"),
+    ]
     assert problem.starter is None
 
 

@@ -172,7 +172,7 @@ def _test(given: dict[str, str], function: str | None) -> Test:
     """One test; a functional one has an argument in JSON on each line and the result in JSON."""
     inputs, output = unix(given["input"]), unix(given["output"])
     if given["testtype"] == "stdin":
-        return StdinTest(inputs, output)
+        return StdinTest(inputs, output, equality="livecodebench")
     if function is None:
         raise ValueError("calls a function that the metadata does not name")
     lines = inputs.removesuffix("\n").split("\n") if inputs else []
