@@ -99,7 +99,7 @@ class StdinTest:
         _checked_equality(self, self.equality, OutputEquality)
         if self.equality != "tokens" and (self.exact or self.tolerance is not None):
             raise ValueError(
-                f"equality={self.equality!r} of a StdinTest allows no tolerance or exact; leave them out"
+                f"equality={self.equality!r} of a StdinTest goes without tolerance and exact"
             )
 
 
