@@ -194,9 +194,9 @@ def test_a_bomb_is_an_error_at_the_limit(monkeypatch):
         (squeezed(b"\x80\x04\x96\xff\xff\xff\xff\xff\xff\xff\x7f."), "not the pickle of a plain"),
         (squeezed(pickle.dumps("{broken")), "the packed text is not JSON"),
         (published.packed({"input": "1"}), "holds an object; use a list"),
-        (published.packed([{"input": "1", "output": "2"}]), "test 0: no 'testtype'"),
-        (published.packed(published.CALL_PUBLIC), "test 0: calls a function that the metadata"),
-        (published.packed(["1"]), "test 0: "),
+        (published.packed([{"input": "1", "output": "2"}]), "test 1: no 'testtype'"),
+        (published.packed(published.CALL_PUBLIC), "test 1: calls a function that the metadata"),
+        (published.packed(["1"]), "test 1: "),
     ],
 )
 def test_a_broken_blob_names_the_problem_and_the_field(tmp_path, blob, message):

@@ -185,7 +185,7 @@ class DataVerify:
     out: Path | None = None
     """write the failures and the slow solutions as JSON: {id: how}"""
     constants: bool = True
-    """judge programs that raise, or return None, True, 0, '' or their first argument"""
+    """judge programs that raise, or always return the same or their first argument"""
 
     def run(self) -> int:
         check_numbers(workers=self.workers, tests=self.tests)

@@ -174,7 +174,7 @@ def _faults_of_tests(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
     elif whole and shown > len(listed):
         yield "shown", f"is {shown}, and there are {len(listed)} tests"
     calls = False
-    for number, test in enumerate(listed):
+    for number, test in enumerate(listed, start=1):
         try:
             found = read_test(test, f"test {number}")
         except ValueError as error:

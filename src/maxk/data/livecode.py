@@ -159,7 +159,7 @@ def _tests(own: str, field: str, given: Any, function: str | None) -> list[Test]
     if not isinstance(given, list):
         raise ValueError(f"{own}, field {field}: holds {plain_name(given)}; use a list")
     tests: list[Test] = []
-    for number, test in enumerate(given):
+    for number, test in enumerate(given, start=1):
         try:
             tests.append(_test(test, function))
         except (ValueError, TypeError, KeyError) as error:

@@ -70,7 +70,7 @@ def tests_from_json(given: str | Sequence[Any]) -> list[Test]:
             raise ValueError(f"tests is not JSON: {error}") from None
     if not isinstance(given, list | tuple):
         raise ValueError(f"tests is a {_name(given)}; use a list of tests")
-    return [read_test(test, f"tests[{i}]") for i, test in enumerate(given)]
+    return [read_test(test, f"test {i}") for i, test in enumerate(given, start=1)]
 
 
 def dict_of_test(test: Test) -> dict[str, Any]:
