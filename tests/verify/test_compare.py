@@ -245,9 +245,15 @@ def test_python_equality_is_what_python_says(got, expected):
         (INF, INF, 0.1, True),
         (INF, 1.0, 0.1, False),
         ({1: 1.01}, {1: 1.0}, 0.1, False),
+        ([1.01, []], [1.0, []], 0.1, False),  # numpy makes no array of it
+        ([[1.01], [2.0, 3.0]], [[1.0], [2.0, 3.0]], 0.1, False),
+        ([[1.01], (2.0,)], [(1.0,), [2.0]], 0.1, True),
+        ([2**63 + 1, 0.5], [2**63, 0.5], 0.1, True),
+        ([2**64 + 1, 0.5], [2**64, 0.5], 0.1, False),
     ],
 )
 def test_evalplus_equality(got, expected, tolerance, same):
+    """Each as EvalPlus 0.3.1 has it."""
     assert (Answer(expected, "evalplus", tolerance).wrong(encode(got)) is None) is same
 
 
