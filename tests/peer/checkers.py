@@ -168,7 +168,7 @@ def main() -> None:
     parser.add_argument("--store", action="store_true", help="write tests/peer/verdicts.json")
     given = parser.parse_args()
     checkouts = {"leetcode": given.leetcode, "livecodebench": given.livecodebench}
-    kept = json.loads(STORED.read_text()) if STORED.exists() else {}
+    kept = {}
     for checker in given.only:
         name = checker.split()[0]
         if name in checkouts and not checkouts[name]:
@@ -185,7 +185,8 @@ def main() -> None:
             for each in sorted(same, key=lambda d: len(d.pair.expected))[: given.show]:
                 print(f"      {each.pair.expected!r} {each.pair.value!r} atol {each.atol}")
     if given.store:
-        STORED.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+        before = json.loads(STORED.read_text()) if STORED.exists() else {}
+        STORED.write_text(json.dumps(before | kept, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":
