@@ -122,6 +122,17 @@ def test_old_escapes_in_a_reference_are_no_fault(tmp_path):
     assert check(written(tmp_path, GOOD | {"reference": "x = '\\d'"})) == []
 
 
+@pytest.mark.parametrize("text", ["", "\n \n"])
+def test_an_empty_file_is_a_fault(tmp_path, text):
+    path = tmp_path / "x.jsonl"
+    path.write_text(text)
+    assert check(path) == [Fault(1, "", "the file is empty; a line is a problem")]
+    with pytest.raises(ValueError, match=r"x\.jsonl, line 1: the file is empty"):
+        load("jsonl", "all", path)
+    with pytest.raises(ValueError, match="has no rows; give a file that has some"):
+        load("mbpp", "train", path)
+
+
 def test_all_faults_of_a_file_are_found(tmp_path):
     bad_tests = [{"input": "1"}, {"input": "1", "output": "1"}, {"output": "1"}]
     path = written(

@@ -100,7 +100,9 @@ def load_with_account(
     problems: dict[str, Problem] = {}
     places: dict[str, str] = {}
     known, slowly = broken(name), slow(name)
+    empty = True
     for row in sources.rows(dataset, split, source, on_bad if skip else None):
+        empty = False
         if row.where in faulty:
             continue
         try:
@@ -137,6 +139,8 @@ def load_with_account(
         places[problem.id] = row.where
         problems[problem.id] = replace(problem, origin=dataset.hub or dataset.name)
         account.kept += 1
+    if empty and not account.bad:
+        raise ValueError(f"{source or dataset.hub} has no rows; give a file that has some")
     _log.info("%s %s: %s", name, split, str(account).replace("\n", "; "))
     return list(problems.values()), account
 
