@@ -37,7 +37,7 @@ def by_check(module, entry, opening, lines):
 
 def by_evalplus(lines):
     """Many inputs at once, those that share a tolerance: it is kept from one input to the next."""
-    from evalplus.eval import is_floats, untrusted_check
+    from evalplus.eval import is_floats, untrusted_check  # pyright: ignore[reportMissingImports]
 
     names = {}
     exec(lines[0]["imports"], names)
@@ -61,7 +61,7 @@ def by_evalplus(lines):
 
 
 def by_livecodebench(lines):
-    from lcb_runner.evaluation.testing_util import grade_call_based
+    from lcb_runner.evaluation.testing_util import grade_call_based  # pyright: ignore[reportMissingImports]
 
     names = {}
     exec(lines[0]["imports"], names)
@@ -72,7 +72,7 @@ def by_livecodebench(lines):
 
 
 def by_livecodebench_output(lines):
-    from lcb_runner.evaluation.testing_util import grade_stdio
+    from lcb_runner.evaluation.testing_util import grade_stdio  # pyright: ignore[reportMissingImports]
 
     for pair in lines:
         code = f"import sys\nsys.stdout.write({pair['value']!r})\n"
