@@ -25,7 +25,7 @@ TESTS: list[Test] = [
     CallTest("f", (3,), 6),
     AssertTest("for i in (4, 10):\n    assert f(i) == 2 * i", "f"),
 ]
-LIMITS = Limits(cpu_seconds=0.25, wall_seconds=1.5, after_timeout=0.1, memory_bytes=192 * 2**20)
+LIMITS = Limits(cpu_seconds=0.2, wall_seconds=1.5, after_timeout=0.05, memory_bytes=192 * 2**20)
 
 
 @pytest.fixture(scope="module", params=["A", "B"])
@@ -42,7 +42,7 @@ def said(data: str) -> str:
 
 
 CHANNEL = {
-    "an answer before any question": f"{SAY}\nanswer(channel, bytes.fromhex('3d690000000106'))\n{WRONG}",
+    "the answer to another question": f"{SAY}\nanswer(channel, bytes.fromhex('3d690000000108'))\n{WRONG}",
     "a number of its own": "import os\ndef f(x):\n"
     "    os.write(40, bytes([0, 0, 0, 15]) + os.urandom(8) + bytes.fromhex('3d690000000106'))\n"
     "    while True: pass\n",

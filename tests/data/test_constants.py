@@ -108,7 +108,10 @@ def test_constants_earn_what_they_should(verifier):
     )
 
 
-@pytest.mark.parametrize(("name", "split"), [("starter", "all"), ("pocket", "test")])
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [("starter", "all"), pytest.param("pocket", "test", marks=pytest.mark.slow)],
+)
 def test_no_problem_that_comes_with_maxk_gives_a_program_that_raises_anything(
     name, split, verifier
 ):
