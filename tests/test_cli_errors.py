@@ -201,7 +201,6 @@ FAILURES = [
     ("verify list.jsonl", "list.jsonl, line 1 is a list", "use an object"),
     ("verify no-tests.jsonl", "line 1 has no tests, and no problem", "--data"),
     ("verify no-program.jsonl", "line 1 has no text in the field completion", "--skip"),
-    ("verify rows.jsonl", "line 2 has no tests", "--skip"),
     ("verify broken.parquet", "broken.parquet: not a readable parquet file", ""),
     ("verify broken.jsonl.gz", "broken.jsonl.gz: broken gzip file", ""),
     ("verify empty", "empty is not a run", "give the folder of a run"),
