@@ -12,6 +12,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from maxk.estimators import METHODS, advantages, mask_sequences
 from maxk.train import MaxKConfig, MaxKTrainer
+from maxk.train.plan import has_images
 from maxk.train.rewards import RewardError
 from tests.tiny import tiny_model
 
@@ -632,7 +633,26 @@ def test_impossible_settings_are_refused_before_any_model_is_loaded(tmp_path, ch
         config(tmp_path, **changes)
 
 
-def test_off_policy_methods_refuse_images(tmp_path, monkeypatch):
+PICTURE = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "what?"}]}]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [{"prompt": "a", "image": [0]}, {"prompt": "a", "images": [[0]]}, {"prompt": PICTURE}],
+    ids=["a column", "several", "a part of a message"],
+)
+def test_off_policy_methods_refuse_prompts_with_images_before_a_model_is_made(tmp_path, row):
+    rows = Dataset.from_list([row] * 8)
+    given: list[Any] = [rows] if row["prompt"] == PICTURE else [rows, rows.to_iterable_dataset()]
+    for data in given:
+        with pytest.raises(ValueError, match="'off-policy-exact' is for prompts of text; use an"):
+            MaxKTrainer(str(tmp_path), digits, config(tmp_path), data)
+    text = Dataset.from_list([{"prompt": [{"role": "user", "content": "a"}]}] * 8)
+    assert not has_images(text)
+    assert not has_images(None)  # TRL says that there is none
+
+
+def test_off_policy_methods_refuse_images_that_come_with_a_batch(tmp_path, monkeypatch):
     scored = GRPOTrainer._generate_and_score_completions
 
     def with_images(self: GRPOTrainer, inputs: Any) -> dict[str, Any]:

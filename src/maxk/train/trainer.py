@@ -24,7 +24,7 @@ from maxk.train.config import MaxKConfig
 from maxk.train.finite import refuse_infinite, without_cudnn
 from maxk.train.logps import START
 from maxk.train.packing import all_packed_logps
-from maxk.train.plan import plan_of
+from maxk.train.plan import has_images, plan_of, refuse_images
 from maxk.train.recorder import Recorder
 from maxk.train.reference import CatchUp
 from maxk.train.rewards import full_reward, named, start_early, total_rewards
@@ -56,6 +56,7 @@ class MaxKTrainer(GRPOTrainer):
             args = MaxKConfig(f"{name.rstrip('/').split('/')[-1]}-MaxK")
         if not isinstance(args, MaxKConfig):
             raise ValueError(f"args is a {type(args).__name__}; use a MaxKConfig")
+        refuse_images(args.method_settings, has_images(train_dataset))
         size = len(train_dataset) if hasattr(train_dataset, "__len__") else None
         numbers = arithmetic(args, size)
         if args.process_index == 0:
