@@ -59,7 +59,6 @@ def estimator(method: str) -> Callable[..., tuple[Tensor, Tensor]]:
         **_: Any,
     ) -> tuple[Tensor, Tensor]:
         settings = settings_of(config, method)
-        check_once(config, settings)
         if index is None:
             raise ValueError(
                 f"{PREFIX}{method} compares the samples of a prompt; the rows have no uid"
@@ -69,6 +68,7 @@ def estimator(method: str) -> Callable[..., tuple[Tensor, Tensor]]:
                 f"{PREFIX}{method} needs ratios that verl's own trainers do not recompute: set "
                 f"trainer.v1.trainer_mode={TRAINER}, or use an on-policy method"
             )
+        check_once(config, settings)
         there = members(response_mask)
         scores = group_advantages(
             method,
