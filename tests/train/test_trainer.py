@@ -547,7 +547,8 @@ def test_what_is_logged_is_what_happened(tmp_path, split):
 
 
 def test_the_batch_arithmetic_is_printed_before_training(tmp_path, capsys):
-    train(
+    model, tokenizer = tiny_model()
+    args = config(
         tmp_path,
         per_device_train_batch_size=2,
         steps_per_generation=4,
@@ -556,6 +557,8 @@ def test_the_batch_arithmetic_is_printed_before_training(tmp_path, capsys):
         max_steps=-1,
         num_train_epochs=1,
     )
+    prompts = Dataset.from_list([{"prompt": f"{i} "} for i in range(16)])
+    MaxKTrainer(model, digits, args, prompts, processing_class=tokenizer)
     said = capsys.readouterr().out
     shown = {line[2:29].strip(): line[29:] for line in said.splitlines() if line[:2] == "  "}
     assert shown["prompts in a batch"] == "2"
@@ -568,7 +571,10 @@ def test_the_batch_arithmetic_is_printed_before_training(tmp_path, capsys):
 
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_the_number_of_steps_it_names_is_the_number_that_is_made(tmp_path, epochs, capsys):
-    trainer = train(tmp_path, max_steps=-1, num_train_epochs=epochs, num_iterations=2)
+    trainer = train(
+        tmp_path, max_steps=-1, num_train_epochs=epochs, num_iterations=2,
+        per_device_train_batch_size=16,
+    )  # fmt: skip
     assert f"optimiser steps in all     {trainer.state.global_step}\n" in capsys.readouterr().out
 
 
