@@ -16,7 +16,7 @@ from maxk.estimators.settings import MethodSettings
 
 PREFIX = "maxk-"
 TRAINER = "maxk"  # the trainer_mode under which verl finds ours
-SUMS = ("seq-mean-token-sum", "seq-mean-token-sum-norm")  # over the tokens of a completion
+SUMS = ("seq-mean-token-sum", "seq-mean-token-sum-norm", "token-sum")  # over a completion's tokens
 
 SETTINGS: dict[str, tuple[type, ...]] = {  # of MethodSettings; verl has no schedule of k
     "k": (int,),
@@ -98,13 +98,13 @@ def refuse_means(config: DictConfig, settings: MethodSettings) -> None:
     if settings.facts.off_policy and mode not in SUMS:
         raise ValueError(
             f"actor_rollout_ref.actor.loss_agg_mode={mode}: the weight of a whole completion needs "
-            f"a sum over its tokens; use {' or '.join(SUMS)}"
+            f"a sum over its tokens; use {', '.join(SUMS)}"
         )
     if settings.facts.uses_k and mode == "seq-mean-token-mean":
         raise ValueError(
             f"actor_rollout_ref.actor.loss_agg_mode={mode} with adv_estimator={PREFIX}"
             f"{settings.method}: the mean over its tokens makes the weight of a long completion "
-            f"smaller; use {' or '.join(SUMS)}"
+            f"smaller; use {', '.join(SUMS)}"
         )
 
 
