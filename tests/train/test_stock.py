@@ -1,6 +1,6 @@
 """What is overridden does what stock TRL does where the weights are stock's; one test for each.
 
-Two trainings with the same seed, evaluation and checkpoints: of `trl.GRPOTrainer` without scaled
+Two runs with the same seed, evaluation and checkpoints: of `trl.GRPOTrainer` without scaled
 rewards, and of `MaxKTrainer` with "dr-grpo", which has the same weights to the last bit.
 """
 
@@ -60,7 +60,7 @@ def made(trainer: type, folder: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory) -> tuple[Any, Any]:
-    """Both after their training."""
+    """Both trainers, after their runs."""
     folder = tmp_path_factory.mktemp("stock")
     stock = made(GRPOTrainer, folder / "stock")  # which sets the seed
     stock.train()
