@@ -655,6 +655,7 @@ def test_off_policy_methods_refuse_prompts_with_images_before_a_model_is_made(tm
             MaxKTrainer(str(tmp_path), digits, config(tmp_path), data)
     text = Dataset.from_list([{"prompt": [{"role": "user", "content": "a"}]}] * 8)
     assert not has_images(text)
+    assert not has_images(text.to_iterable_dataset())
     assert not has_images(None)  # TRL says that there is none
 
 

@@ -143,7 +143,7 @@ def has_images(dataset: Any) -> bool:
     columns = getattr(dataset, "column_names", None) or ()
     if not {"image", "images"}.isdisjoint(columns):
         return True
-    if "prompt" not in columns or not hasattr(dataset, "__getitem__") or not len(dataset):
+    if "prompt" not in columns or not hasattr(dataset, "__len__") or not len(dataset):
         return False  # of a stream the first batch says it
     prompt = dataset[0]["prompt"]
     contents = [] if isinstance(prompt, str) else [message.get("content") for message in prompt]

@@ -63,7 +63,7 @@ def settings_of(algorithm: Any, method: str) -> MethodSettings:
     return settings
 
 
-def whole_of(algorithm: Any) -> DictConfig | None:
+def whole_of(algorithm: Any) -> Any:
     """The configuration in which a table `algorithm` lies; None where it was given alone."""
     if not isinstance(algorithm, DictConfig):
         return None
