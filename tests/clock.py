@@ -23,14 +23,12 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 def doubled(work: Callable[[int], object], size: int, little: float) -> float:
     """CPU seconds for twice the size: below 2.5 times those for the size, or little.
 
-    Tried up to four times: what takes quadratic time takes four times as long in every one.
+    Tried up to eight times: what takes quadratic time takes four times as long in every one.
     """
     gc.collect()  # what earlier tests left would be counted here
     small = large = 0.0
-    for _ in range(4):  # the quicker of two: a busy machine takes the memory's caches away
-        small, large = (
-            min(cpu_seconds(lambda n=n: work(n)) for _ in range(2)) for n in (size, 2 * size)
-        )
+    for _ in range(8):  # a busy machine takes the memory's caches away
+        small, large = (cpu_seconds(lambda n=n: work(n)) for n in (size, 2 * size))
         if large < max(2.5 * small, little):
             return large
     raise AssertionError(f"{size} takes {small:.3f} s and twice as much {large:.3f} s")

@@ -83,7 +83,9 @@ def test_verify_lists_the_references_that_fail_and_writes_them_down(tmp_path):
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     said = maxk("data", "verify", "jsonl", "--split", "all", "--source", file, "--out", out)
     assert "wrong: 1 of 1 tests, wrong answer" in said
-    assert "2 with a reference, 1 fail: 1 wrong answer" in said
+    assert "2 with a reference, 1 fail: 1 wrong answer, 0 are slow" in said
+    assert "raises an exception 0.000, prints nothing 0.000, prints True 0.000" in said
+    assert "0 problems give one of them too much" in said
     assert json.loads(out.read_text()) == {"wrong": "1 of 1 tests, wrong answer"}
 
 

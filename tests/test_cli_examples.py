@@ -43,6 +43,7 @@ def clone(tmp_path_factory) -> Path:
     return folder
 
 
+SAMPLE = "sample --model pocket --data pocket --max-tokens 20 --no-verify"
 TRAIN = {"train", "merge"}  # examples of what a training gives
 done: dict[str, str] = {}  # the lines that have run, and what they said
 
@@ -83,7 +84,7 @@ def test_the_problem_that_solve_begins_with_is_solved_in_the_first_wave(clone):
 
 
 def test_a_larger_n_adds_samples_and_a_smaller_one_is_refused(clone):
-    line = "sample --model pocket --data pocket --limit 3 --max-tokens 20 --out runs/more -n"
+    line = f"{SAMPLE} --limit 3 --out runs/more -n"
     assert "6 of them new" in maxk(*line.split(), 2, cwd=clone).stdout
     assert "3 of them new" in maxk(*line.split(), 3, cwd=clone).stdout
     again = maxk(*line.split(), 2, cwd=clone)
@@ -97,7 +98,7 @@ def test_a_larger_n_adds_samples_and_a_smaller_one_is_refused(clone):
 
 
 def test_what_was_begun_without_samples_is_no_run(clone):
-    line = "sample --model pocket --data pocket --limit 2 -n 2 --max-tokens 20 --out runs/begun"
+    line = f"{SAMPLE} --limit 2 -n 2 --out runs/begun"
     ran = maxk(*line.replace("pocket --data", "no/such/model --data").split(), cwd=clone)
     assert ran.returncode == 1
     assert not (clone / "runs/begun").exists()

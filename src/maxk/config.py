@@ -119,10 +119,12 @@ class RewardTable(Table):
     limits: LimitsTable = LimitsTable()
     allow_unsafe: bool = VerifierSettings.allow_unsafe
     isolate: Isolate = VerifierSettings.isolate
+    hash_seeds: int = Field(default=VerifierSettings.hash_seeds, ge=1)
 
     def verifier_settings(self) -> VerifierSettings:
         limits = Limits(**self.limits.model_dump())
-        return VerifierSettings(self.workers, limits, self.allow_unsafe, self.isolate)
+        given = (self.workers, limits, self.allow_unsafe, self.isolate, self.hash_seeds)
+        return VerifierSettings(*given)
 
 
 class MethodTable(Table):

@@ -46,6 +46,7 @@ def is_long(value: int) -> bool:
 
 
 Equality = Literal["strict", "python", "evalplus", "livecodebench"]
+OutputEquality = Literal["tokens", "livecodebench"]
 
 
 def _checked(test: object, **fields: tuple[object, type]) -> None:
@@ -66,24 +67,40 @@ def _checked_tolerance(test: object, value: Any) -> None:
         )
 
 
+def _checked_equality(test: object, value: Any, known: Any) -> None:
+    if value not in get_args(known):
+        raise ValueError(
+            f"equality={value!r:.80} of a {type(test).__name__} is unknown; "
+            f"use one of {', '.join(get_args(known))}"
+        )
+
+
 @dataclass(frozen=True)
 class StdinTest:
     """Run the program with `input` on stdin; its stdout must be `output`.
 
     Compared token by token (runs of blanks are equal); with `tolerance`, tokens for which a number
     with a decimal point or an exponent is expected may differ by that much, relative or absolute;
-    with `exact`, character by character up to the line ends.
+    with `exact`, character by character up to the line ends. With `equality` "livecodebench" as
+    that benchmark does: line by line without the blanks at its ends, and where all tokens of a line
+    are numbers, by their values.
     """
 
     input: str
     output: str
     tolerance: float | None = None
     exact: bool = False
+    equality: OutputEquality = "tokens"
 
     def __post_init__(self) -> None:
         _checked(self, input=(self.input, str), output=(self.output, str), exact=(self.exact, bool))
         if self.tolerance is not None:
             _checked_tolerance(self, self.tolerance)
+        _checked_equality(self, self.equality, OutputEquality)
+        if self.equality != "tokens" and (self.exact or self.tolerance is not None):
+            raise ValueError(
+                f"equality={self.equality!r} of a StdinTest goes without tolerance and exact"
+            )
 
 
 @dataclass(frozen=True)
@@ -107,10 +124,7 @@ class CallTest:
         if not isinstance(self.args, list | tuple):
             raise ValueError(f"args={self.args!r:.80} of a CallTest is no tuple; use (value, ...)")
         _checked_tolerance(self, self.tolerance)
-        if self.equality not in get_args(Equality):
-            raise ValueError(
-                f"equality={self.equality!r} is unknown; use one of {', '.join(get_args(Equality))}"
-            )
+        _checked_equality(self, self.equality, Equality)
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def test_carriage_returns_leave_statement_and_tests(tmp_path):
 
 
 def test_inputs_without_outputs_name_file_row_and_field(tmp_path):
-    with pytest.raises(ValueError, match=r"x\.parquet, row 0, field private_tests: 1 inputs and 2"):
+    with pytest.raises(ValueError, match=r"x\.parquet, row 1, field private_tests: 1 inputs and 2"):
         contest(tmp_path, private_tests={"input": ["1"], "output": ["1", "2"]})
 
 

@@ -76,8 +76,8 @@ def test_a_compressed_file_with_empty_lines_is_read(tmp_path):
         ({"tests": None}, "tests", "is missing"),
         ({"tests": []}, "tests", "is empty"),
         ({"tests": {}}, "tests", "is an object; use a list"),
-        ({"tests": [{"input": "1"}]}, "tests", "test 0 has input and no output"),
-        ({"tests": [{"input": "1", "output": 2}]}, "tests", "test 0.output is a int"),
+        ({"tests": [{"input": "1"}]}, "tests", "test 1 has input and no output"),
+        ({"tests": [{"input": "1", "output": 2}]}, "tests", "test 1.output is a int"),
         ({"tests": [CALL]}, "entry_point", "is missing"),
         ({"tests": [{"assert": "assert f(1)"}]}, "entry_point", "is missing"),
         ({"shown": 2}, "shown", "is 2, and there are 1 tests"),
@@ -120,6 +120,17 @@ def test_a_test_that_cannot_be_judged_is_a_fault(tmp_path, code, message):
 
 def test_old_escapes_in_a_reference_are_no_fault(tmp_path):
     assert check(written(tmp_path, GOOD | {"reference": "x = '\\d'"})) == []
+
+
+@pytest.mark.parametrize("text", ["", "\n \n"])
+def test_an_empty_file_is_a_fault(tmp_path, text):
+    path = tmp_path / "x.jsonl"
+    path.write_text(text)
+    assert check(path) == [Fault(1, "", "the file is empty; a line is a problem")]
+    with pytest.raises(ValueError, match=r"x\.jsonl, line 1: the file is empty"):
+        load("jsonl", "all", path)
+    with pytest.raises(ValueError, match="has no rows; give a file that has some"):
+        load("mbpp", "train", path)
 
 
 def test_all_faults_of_a_file_are_found(tmp_path):

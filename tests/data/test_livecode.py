@@ -27,15 +27,18 @@ def squeezed(data: bytes) -> str:
 
 def test_public_tests_are_shown_and_private_ones_graded_too(tmp_path):
     [problem] = bench(tmp_path, published.live_code_bench())
-    assert problem.examples == (StdinTest("3\n", "6\n"),)
-    assert list(problem.tests) == [StdinTest("3\n", "6\n"), StdinTest("4\n", "8\n")]
+    assert problem.examples == (StdinTest("3\n", "6\n", equality="livecodebench"),)
+    assert list(problem.tests) == [
+        StdinTest("3\n", "6\n", equality="livecodebench"),
+        StdinTest("4\n", "8\n", equality="livecodebench"),
+    ]
     assert (problem.entry_point, problem.difficulty) == (None, "easy")
 
 
 def test_private_tests_may_be_plain_json(tmp_path):
     row = published.live_code_bench(private_test_cases=json.dumps(published.STDIN_PRIVATE))
     [problem] = bench(tmp_path, row)
-    assert problem.tests[1] == StdinTest("4\n", "8\n")
+    assert problem.tests[1] == StdinTest("4\n", "8\n", equality="livecodebench")
 
 
 def test_a_functional_test_has_one_argument_a_line(tmp_path):
@@ -69,7 +72,7 @@ def test_carriage_returns_leave_packed_tests(tmp_path):
     [problem] = bench(
         tmp_path, published.live_code_bench(private_test_cases=published.packed(crlf))
     )
-    assert problem.tests[1] == StdinTest("4\n5\n", "8\n")
+    assert problem.tests[1] == StdinTest("4\n5\n", "8\n", equality="livecodebench")
 
 
 def test_a_problem_without_any_tests_is_dropped(tmp_path):
@@ -191,9 +194,9 @@ def test_a_bomb_is_an_error_at_the_limit(monkeypatch):
         (squeezed(b"\x80\x04\x96\xff\xff\xff\xff\xff\xff\xff\x7f."), "not the pickle of a plain"),
         (squeezed(pickle.dumps("{broken")), "the packed text is not JSON"),
         (published.packed({"input": "1"}), "holds an object; use a list"),
-        (published.packed([{"input": "1", "output": "2"}]), "test 0: no 'testtype'"),
-        (published.packed(published.CALL_PUBLIC), "test 0: calls a function that the metadata"),
-        (published.packed(["1"]), "test 0: "),
+        (published.packed([{"input": "1", "output": "2"}]), "test 1: no 'testtype'"),
+        (published.packed(published.CALL_PUBLIC), "test 1: calls a function that the metadata"),
+        (published.packed(["1"]), "test 1: "),
     ],
 )
 def test_a_broken_blob_names_the_problem_and_the_field(tmp_path, blob, message):
@@ -218,7 +221,10 @@ def test_live_bench_takes_the_question_of_the_original(tmp_path):
     assert problem.id == "live-bench/a1b2"
     assert problem.statement == "Print twice the number."
     assert problem.tags == ("LCB_generation",)
-    assert list(problem.tests) == [StdinTest("3\n", "6\n"), StdinTest("4\n", "8\n")]
+    assert list(problem.tests) == [
+        StdinTest("3\n", "6\n", equality="livecodebench"),
+        StdinTest("4\n", "8\n", equality="livecodebench"),
+    ]
     assert problem.starter is None
 
 

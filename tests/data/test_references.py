@@ -1,11 +1,13 @@
 """Problems whose own solution fails are known, dropped by default, and counted."""
 
+import json
+
 import pytest
 
 from maxk.data import load, load_with_account, references
-from maxk.data.references import broken, verify_references
+from maxk.data.references import Slow, broken, slow, verify_references
 from maxk.records import Problem, StdinTest
-from maxk.verify import Verifier
+from maxk.verify import Limits, Verifier
 from tests.data import published
 
 
@@ -38,6 +40,32 @@ def test_a_failing_reference_is_reported_with_its_first_failure(most, failed, te
         Problem("none", "", cases),
     ]
     with Verifier(workers=1) as verifier:
-        (failure,) = verify_references(problems, verifier, most)
+        (failure,), slow_ones = verify_references(problems, verifier, most)
+    assert slow_ones == []
     assert failure == references.Failure("wrong", failed, tests, "wrong answer", "got 2")
     assert str(failure) == f"wrong: {failed} of {tests} tests, wrong answer, got 2"
+
+
+def test_a_reference_that_needs_more_than_a_quarter_of_the_limit_is_named():
+    loop = "import time\nwhile time.process_time() < {}: pass\nprint(input())"
+    problems = [
+        Problem(str(seconds), "", (StdinTest("1", "1"),), reference=loop.format(seconds))
+        for seconds in (0.9, 0.1)
+    ]
+    with Verifier(workers=1, limits=Limits(cpu_seconds=2.0)) as verifier:
+        failures, (found,) = verify_references(problems, verifier)
+    assert failures == []
+    assert (found.id, found.limit) == ("0.9", 2.0)
+    assert 0.5 < found.seconds < 2.0
+
+
+def test_slow_references_are_noted_and_not_dropped(tmp_path, monkeypatch):
+    path = published.write_jsonl(tmp_path / "x.jsonl", [published.mbpp(602)])
+    known = {"mbpp": {"mbpp/602": Slow("mbpp/602", 1.5, 4.0).how}}
+    (tmp_path / "broken.json").write_text(json.dumps(known))
+    monkeypatch.setattr(references, "BROKEN", tmp_path / "broken.json")
+    assert (broken("mbpp"), list(slow("mbpp"))) == ({}, ["mbpp/602"])
+    problems, account = load_with_account("mbpp", "train", path)
+    assert len(problems) == 1
+    remark = "its own solution takes more than a quarter of the CPU limit of a test"
+    assert account.noted == {remark: 1}

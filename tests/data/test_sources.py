@@ -80,7 +80,7 @@ def test_the_hub_is_asked_for_a_pinned_revision(monkeypatch, name, split, argume
 
 def test_a_row_of_the_hub_that_cannot_be_read_is_named(monkeypatch):
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: [published.mbpp(), {}])
-    with pytest.raises(ValueError, match=r"^google-research-datasets/mbpp train, row 1, field"):
+    with pytest.raises(ValueError, match=r"^google-research-datasets/mbpp train, row 2, field"):
         load("mbpp", "train")
 
 
@@ -222,7 +222,7 @@ def test_a_broken_line_is_named(tmp_path, data, message):
         (b'[\n{"a": "\xff"}]', r"x\.json, line 2: not UTF-8: byte 0xff"),
         (b"[\n{]", r"x\.json, line 2: not JSON"),
         (b"{}", r"x\.json: an object; a \.json file is one list"),
-        (b"[1]", r"x\.json, entry 0: an integer; use an object"),
+        (b"[1]", r"x\.json, entry 1: an integer; use an object"),
     ],
 )
 def test_a_broken_json_list_is_named(tmp_path, data, message):

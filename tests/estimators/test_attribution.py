@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from itertools import combinations
 from statistics import fmean
+from typing import Any
 
 import pytest
 import torch
@@ -106,7 +107,7 @@ def test_any_statistic_of_ranks_is_k_over_n_times_ordergrads(r, data):
 
 
 # Times n where the second entry says so: a method of the mean reward has no 1/n in it.
-COMBINATIONS = {
+COMBINATIONS: dict[str, tuple[objectives.Objective, bool, Any, Any]] = {
     "grpo": (objectives.mean(), False, "none", "zscore"),
     "dr-grpo": (objectives.mean(), True, "none", "mean"),
     "rloo": (objectives.mean(), True, "none", "loo"),
@@ -124,8 +125,8 @@ def test_named_methods_are_combinations(method):
     objective, times_n, correction, baseline = COMBINATIONS[method]
     r, x = torch.rand(2, 20, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     r = (r * 4).round() / 4
-    given = {} if correction == "none" else {"log_ratios": x - 0.5}
-    clamp = {"clamp_delta": math.inf} if given else {}
+    given: dict[str, Any] = {} if correction == "none" else {"log_ratios": x - 0.5}
+    clamp: dict[str, Any] = {"clamp_delta": math.inf} if given else {}
     k = 3 if objective.k == 3 else None
     found = advantages(method, r, k, **given, **clamp)
     combined = advantages(objective, r, **given, correction=correction, baseline=baseline)

@@ -3,6 +3,7 @@
 import itertools
 import math
 from fractions import Fraction
+from typing import Any
 
 import pytest
 import torch
@@ -46,12 +47,12 @@ def enumerated(objective: Objective, r, ratios, correction: str, baseline: str) 
         r = [Fraction(x >= objective.threshold) for x in r]
     rho = [Fraction(1)] * n if correction == "none" else [Fraction(x) for x in ratios]
 
-    def factor(subset) -> Fraction:
+    def factor(subset) -> Any:
         if correction == "first":
             return 1 + sum(rho[i] - 1 for i in subset)
         return math.prod(rho[i] for i in subset)
 
-    w = [Fraction(0)] * n
+    w: list[Any] = [Fraction(0)] * n
     for part in objective.of(n):
         ranks = [Fraction(x) for x in part.ranks]
         subsets = list(itertools.combinations(range(n), part.k))
@@ -120,7 +121,8 @@ reward = st.sampled_from([0.0, 0.2, 0.2, 0.5, 1.0]) | st.floats(-10, 10)
 def test_any_statistic_of_ranks_has_the_enumerated_weights(given_ranks, group):
     objective = made.l_statistic(given_ranks)
     r, x = (torch.tensor(column, dtype=torch.float64) for column in zip(*group, strict=True))
-    for correction, baseline in (("exact", "loo"), ("normalized", "none"), ("first", "loo")):
+    ways: Any = (("exact", "loo"), ("normalized", "none"), ("first", "loo"))
+    for correction, baseline in ways:
         want = enumerated(objective, r.tolist(), x.exp().tolist(), correction, baseline)
         got = weights(r, objective, x, correction, baseline)
         scale = max(1.0, float(r.abs().max())) * float(x.exp().max()) ** 4 * 10

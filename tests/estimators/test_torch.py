@@ -144,17 +144,17 @@ import torch
 from maxk.estimators import METHODS, advantages, max_at_k, subset_max, weights
 
 generator = torch.Generator().manual_seed(0)
-r = (torch.rand(5, 8, generator=generator) * 4).round() / 4
-x = torch.randn(5, 8, generator=generator) / 4
+r = (torch.rand(3, 5, generator=generator) * 4).round() / 4
+x = torch.randn(3, 5, generator=generator) / 4
 calls = {
-    "max_at_k": lambda r, x: max_at_k(r, 4),
-    "on-policy": lambda r, x: weights(r, 4, baseline="loo"),
-    "first": lambda r, x: weights(r, 4, x, correction="first", baseline="loo"),
-    "exact": lambda r, x: weights(r, 4, x, baseline="loo"),
-    "exact loo-1": lambda r, x: weights(r, 4, x, baseline="loo-1"),
+    "max_at_k": lambda r, x: max_at_k(r, 3),
+    "on-policy": lambda r, x: weights(r, 3, baseline="loo"),
+    "first": lambda r, x: weights(r, 3, x, correction="first", baseline="loo"),
+    "exact": lambda r, x: weights(r, 3, x, baseline="loo"),
+    "exact loo-1": lambda r, x: weights(r, 3, x, baseline="loo-1"),
     "max-rl": lambda r, x: advantages("max-rl", r),
-    "pass-at-k": lambda r, x: advantages("pass-at-k", (r >= 1).float(), 4),
-    "off-policy": lambda r, x: advantages("off-policy", r, 4, x),
+    "pass-at-k": lambda r, x: advantages("pass-at-k", (r >= 1).float(), 3),
+    "off-policy": lambda r, x: advantages("off-policy", r, 3, x),
 }
 def everything(r, x):
     return [call(r, x) for call in calls.values()]

@@ -105,10 +105,12 @@ def test_verdicts_of_other_programs_or_limits_are_not_taken_for_these(verifier, 
     ):
         grade_file(file, other)
     jsonl(file, [{"completion": DOUBLE, "tests": TESTS}, {"completion": HALF, "tests": TESTS}])
-    with pytest.raises(ValueError, match="row 1: program or tests are not those"):
+    with pytest.raises(ValueError, match="line 2: program or tests are not those"):
         grade_file(file, verifier)
     jsonl(file, [{"completion": DOUBLE, "tests": TESTS}])
-    with pytest.raises(ValueError, match=r"verdicts of 1 rows that .* does not have, row 1 first"):
+    with pytest.raises(
+        ValueError, match=r"verdicts of 1 rows that .* does not have, the first with row 1;"
+    ):
         grade_file(file, verifier)
     with pytest.raises(ValueError, match="is no file of verdicts"):
         grade_file(file, verifier, out=jsonl(tmp_path / "b.jsonl", [{"a": 1}]))
@@ -123,12 +125,21 @@ def test_verdicts_of_other_programs_or_limits_are_not_taken_for_these(verifier, 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"completion": "x", "tests": []}\n{"completion"', "a.jsonl, line 2: "),
-        ('{"tests": []}', "a.jsonl, row 0 has no text in the field completion or program"),
-        ('{"completion": "x"}', "a.jsonl, row 0 has no tests, and no problem"),
+        ('{"completion": "x", "tests": [{"assert": "1"}]}\n\n{"completion"', "a.jsonl, line 3: "),
+        ('{"tests": [{"assert": "f()"}]}', "a.jsonl, line 1 has no text in the field completion"),
+        ('{"completion": "x", "tests": []}', "line 1, field tests: there are none"),
+        ('{"completion": "x"}', "a.jsonl, line 1 has no tests, and no problem"),
+        ('{"completion": "x", "problem": ["q"]}', "line 1, field problem is a list; use text"),
+        ('{"completion": "x", "problem": 3, "tests": []}', "field problem is a int; use text"),
         ('{"completion": "x", "problem": "q"}', "problem 'q' is not among the problems"),
-        ('{"completion": "x", "tests": [{}]}', r"row 0: tests\[0\] has the fields none"),
-        ("[1]", "a.jsonl, row 0 is a list; use an object"),
+        ('{"completion": "x", "tests": [{}]}', "line 1, field tests: test 1 has the fields none"),
+        (
+            '{"completion": "x", "tests": [{"assert": "f(g())"}]}',
+            "line 1, field tests: test 1: the code of a test uses f, g",
+        ),
+        ("[1]", "a.jsonl, line 1 is a list; use an object"),
+        ("", "a.jsonl is empty; give a file with completions"),
+        ("\n\n", "a.jsonl is empty"),
     ],
 )
 def test_a_bad_row_is_named(verifier, tmp_path, text, message):
@@ -136,6 +147,24 @@ def test_a_bad_row_is_named(verifier, tmp_path, text, message):
     file.write_text(text)
     with pytest.raises(ValueError, match=message):
         grade_file(file, verifier)
+
+
+def test_rows_that_cannot_be_graded_are_named_and_the_rest_is_graded(tmp_path):
+    good = {"completion": DOUBLE, "tests": TESTS}
+    wrong = {"input": "1", "output": 2}
+    rows = [good, {**good, "problem": ["p"]}, {**good, "tests": [wrong]}, {**good, "tests": []}]
+    file = jsonl(tmp_path / "a.jsonl", [*rows, good])
+    for more, code in ([], 1), (["--skip"], 0):
+        run = maxk("verify", file, *more)
+        assert run.returncode == code
+        assert "Traceback" not in run.stderr
+        said = " ".join((run.stdout + run.stderr).split())
+        assert "a.jsonl, line 2, field problem is a list; use text, an id" in said
+        assert "a.jsonl, line 3, field tests: test 1.output is a int; use a str" in said
+        assert "a.jsonl, line 4, field tests: there are none" in said
+        assert ("3 rows could not be graded" in said) == (code == 1)
+        found = {line["row"]: line["fraction"] for line in lines(verdicts_path(file))[1:]}
+        assert found == {0: 1.0, 4: 1.0}
 
 
 def test_the_command_shows_a_summary_and_names_the_file(tmp_path):

@@ -13,10 +13,12 @@ pytest.importorskip("verl", reason="verl has an environment of its own: make tes
 from hydra import compose, initialize_config_dir
 from verl import DataProto
 from verl.trainer import config as verl_config
+from verl.trainer.ppo.core_algos import agg_loss
 from verl.trainer.ppo.ray_trainer import compute_advantage
 
 ON_POLICY = [name for name, method in METHODS.items() if not method.off_policy]
 K, N, TOKENS = 2, 4, 5
+ACTOR = "actor_rollout_ref.actor"
 
 
 def settings(*overrides: str):
@@ -105,6 +107,19 @@ def test_the_scores_of_all_tokens_count():
         ),
         (["+algorithm.maxk.k=2"], "off-policy-exact", "trainer.v1.trainer_mode=maxk"),
         (["+algorithm.maxk.k=2"], "grpo", "method='grpo' has no k; leave k out"),
+        (["algorithm.gamma=0.9"], "grpo", "algorithm.gamma=0.9 would do nothing with"),
+        (["algorithm.lam=0.9"], "rloo", "algorithm.lam=0.9 would do nothing with"),
+        (
+            ["algorithm.norm_adv_by_std_in_grpo=false"],
+            "grpo",
+            "norm_adv_by_std_in_grpo=False would do nothing .* maxk-dr-grpo for none",
+        ),
+        (["algorithm.use_pf_ppo=true"], "grpo", "algorithm.use_pf_ppo=True would do nothing"),
+        (
+            ["+algorithm.maxk.k=2", f"{ACTOR}.loss_agg_mode=seq-mean-token-mean"],
+            "bon-mean",
+            "loss_agg_mode=seq-mean-token-mean with adv_estimator=maxk-bon-mean: the mean over",
+        ),
     ],
 )
 def test_impossible_settings_are_named(overrides, method, message):
@@ -118,3 +133,31 @@ def test_rows_without_uid_are_refused():
     del data.non_tensor_batch["uid"]
     with pytest.raises(ValueError, match="no uid"):
         through_verl(data, "grpo")
+
+
+@pytest.mark.parametrize("mode", ["seq-mean-token-sum", "token-mean", "token-sum"])
+def test_verl_s_mean_over_all_tokens_is_their_sum_in_steps_of_another_size(mode):
+    """Two micro-batches of a mini-batch, as verl's workers aggregate their losses."""
+    weights = torch.tensor([2.0, -1.0, 0.5, 0.0])
+    mask = torch.tensor([[t < length for t in range(TOKENS)] for length in (1, 5, 3, 2)])
+    logps = torch.zeros(4, TOKENS, requires_grad=True)
+    for part in (slice(0, 2), slice(2, 4)):
+        agg_loss(
+            -weights[part, None] * logps[part], mask[part].float(), mode,
+            batch_num_tokens=int(mask.sum()), global_batch_size=4,
+        ).backward()  # fmt: skip
+    assert logps.grad is not None
+    per_unit = {"seq-mean-token-sum": 4, "token-mean": int(mask.sum()), "token-sum": 1}[mode]
+    torch.testing.assert_close(logps.grad * per_unit, -weights[:, None] * mask)
+
+
+def test_ratios_that_would_be_wrong_are_said_once(caplog):
+    data = batch([1.0, 0.0, 0.0, 0.0], ["a"] * 4, [1] * 4)
+    top_p = "actor_rollout_ref.rollout.top_p=0.9"
+    one = [f"{ACTOR}.ppo_mini_batch_size=8", "data.train_batch_size=8"]
+    through_verl(data, "grpo", top_p, *one)  # one update on a batch has no ratio
+    assert "top_p" not in caplog.text
+    config = settings("algorithm.adv_estimator=maxk-grpo", top_p, *one, f"{ACTOR}.ppo_epochs=2")
+    for _ in range(2):
+        compute_advantage(data, config.adv_estimator, num_repeat=N, config=config)
+    assert caplog.text.count("rollout.top_p=0.9: the samples are then of another") == 1

@@ -1,5 +1,6 @@
 """How maxk's trainer for verl reads its settings, and what it refuses before it starts."""
 
+import itertools
 import math
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from hydra import compose, initialize_config_dir
 from verl.trainer import config as verl_config
 
 from maxk.estimators import MethodSettings
-from maxk.integrations.verl.advantage import settings_of, too_small
-from maxk.integrations.verl.trainer import OffPolicyTrainer, refuse_wrong, region_of
+from maxk.integrations.verl.advantage import too_small
+from maxk.integrations.verl.settings import refuse_off_policy, region_of, settings_of
+from maxk.integrations.verl.trainer import BestOfNTrainer, group_metrics
 
 
 def composed(*overrides: str):
@@ -23,15 +25,19 @@ def composed(*overrides: str):
         return compose("ppo_trainer", list(overrides))
 
 
-SUM = "actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-sum"
+LOSS = "actor_rollout_ref.actor.loss_agg_mode"
+SUM = f"{LOSS}=seq-mean-token-sum"
 EPOCHS = "actor_rollout_ref.actor.ppo_epochs=2"
 
 
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["algorithm.adv_estimator=maxk-bon-mean"], "maxk-bon-mean does not need"),
-        (["algorithm.adv_estimator=grpo"], "it is for maxk-off-policy, maxk-off-policy-exact"),
+        (["algorithm.adv_estimator=grpo"], "adv_estimator=grpo is not of .*; use one of maxk-grpo"),
+        (
+            ["algorithm.adv_estimator=maxk-bon-mean", f"{LOSS}=seq-mean-token-mean"],
+            "loss_agg_mode=seq-mean-token-mean with adv_estimator=maxk-bon-mean",
+        ),
         (
             [
                 "algorithm.adv_estimator=maxk-off-policy",
@@ -66,6 +72,11 @@ EPOCHS = "actor_rollout_ref.actor.ppo_epochs=2"
                 (["+algorithm.maxk.clamp_delta=0.2"], "clamp_delta=0.2 would do nothing: ppo_ep"),
                 (["+algorithm.maxk.masking=sequence"], "masking=sequence would do nothing: ppo_ep"),
                 ([], "loss_agg_mode=token-mean: the weight of a whole completion needs a sum"),
+                ([f"{LOSS}=seq-mean-token-mean"], "loss_agg_mode=seq-mean-token-mean: the weight"),
+                (
+                    [SUM, "actor_rollout_ref.actor.policy_loss.loss_mode=gspo"],
+                    "policy_loss.loss_mode=gspo: the ratio of a whole completion is in the weight",
+                ),
                 ([SUM, EPOCHS, "actor_rollout_ref.rollout.top_p=0.9"], "rollout.top_p=0.9: the"),
                 ([SUM, EPOCHS, "actor_rollout_ref.rollout.top_k=20"], "rollout.top_k=20: the sam"),
             )
@@ -75,7 +86,7 @@ EPOCHS = "actor_rollout_ref.actor.ppo_epochs=2"
 def test_settings_that_cannot_be(overrides, message):
     config = composed(*overrides)
     with pytest.raises(ValueError, match=message):
-        OffPolicyTrainer(config)
+        BestOfNTrainer(config)
 
 
 def test_options_are_the_settings_of_the_method():
@@ -107,11 +118,12 @@ def test_a_model_with_dropout_has_no_ratios(tmp_path):
     """verl computes old log-probabilities without dropout, and the loss with it."""
     LlamaConfig(attention_dropout=0.1).save_pretrained(tmp_path)
     given = [SUM, f"actor_rollout_ref.model.path={tmp_path}"]
-    refuse_wrong(composed(*given))  # one epoch has no ratios
+    settings = MethodSettings("off-policy-exact")
+    refuse_off_policy(composed(*given), settings)  # one epoch has no ratios
     with pytest.raises(ValueError, match=r"the model has attention_dropout=0\.1"):
-        refuse_wrong(composed(*given, EPOCHS))
+        refuse_off_policy(composed(*given, EPOCHS), settings)
     over = "+actor_rollout_ref.model.override_config.attention_dropout=0.0"
-    refuse_wrong(composed(*given, EPOCHS, over))
+    refuse_off_policy(composed(*given, EPOCHS, over), settings)
 
 
 def test_groups_that_are_too_small_are_counted():
@@ -119,3 +131,21 @@ def test_groups_that_are_too_small_are_counted():
     groups = ["a"] * 5 + ["b"] * 4 + ["c"] * 6
     there = torch.tensor([True] * 9 + [True] * 4 + [False] * 2)
     assert too_small(settings, groups, there) == 2
+
+
+def test_the_log_has_max_at_k_of_every_group_that_is_large_enough():
+    settings = settings_of(composed("+algorithm.maxk.k=3").algorithm, "bon-mean")  # needs 4
+    rewards = {"a": [0.0, 1.0, 0.5, 0.25], "b": [0.75, 0.0, 0.0]}
+    groups = ["a", "b", "b", "a", "a", "b", "a", "pad"]
+    given = {name: iter(values) for name, values in {**rewards, "pad": [9.0]}.items()}
+    flat = torch.tensor([next(given[name]) for name in groups])
+    there = torch.tensor([name != "pad" for name in groups])
+    found = group_metrics(settings, flat, groups, there)
+    due = {"maxk/small_groups": 1.0}
+    for k in (1, 2, 3, 4):
+        means = []
+        for values in rewards.values():
+            best = [max(subset) for subset in itertools.combinations(values, k)]
+            means += [sum(best) / len(best)] if best else []
+        due[f"maxk/max_at/{k}"] = sum(means) / len(means)
+    assert found == pytest.approx(due)

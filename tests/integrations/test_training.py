@@ -1,5 +1,6 @@
 """verl trains the pocket model on two processes; every update is computed again without verl."""
 
+import itertools
 import math
 import os
 import subprocess
@@ -89,10 +90,27 @@ def off_policy(rewards: list[float], ratios: list[float]) -> list[float]:
     ]
 
 
-def check_step(update: dict[str, Any], weights: dict[int, float], rate: float) -> None:
-    """The weights after are those before, less the rate times the gradient of -mean(w log pi)."""
+def check_metrics(update: dict[str, Any]) -> None:
+    """max@k of the groups, by the definition."""
+    rows, due = update["rows"], defaultdict(list)
+    for group in samples(rows).values():
+        rewards = [float(rows["rm_scores"][i].sum()) for i in group]
+        for k in (1, 2, K, 4):
+            best = [max(subset) for subset in itertools.combinations(rewards, k)]
+            due[f"maxk/max_at/{k}"].append(sum(best) / len(best))
+    means = {name: sum(values) / len(values) for name, values in due.items()}
+    assert update["metrics"] == pytest.approx({"maxk/small_groups": 0.0, **means})
+
+
+def check_step(
+    update: dict[str, Any], weights: dict[int, float], rate: float, over: int | None = None
+) -> None:
+    """The weights after are those before, less the rate times the gradient of -mean(w log pi).
+
+    over: what the sum is divided by; None for how many rows there are.
+    """
     rows, policy = update["rows"], model(update["before"])
-    loss = -sum(w * logp(policy, rows, i) for i, w in weights.items()) / len(rows["uid"])
+    loss = -sum(w * logp(policy, rows, i) for i, w in weights.items()) / (over or len(rows["uid"]))
     loss.backward()
     moved = 0.0
     for name, parameter in policy.named_parameters():
@@ -133,17 +151,21 @@ def test_off_policy_weights_are_those_of_the_policy_before_every_epoch(tmp_path)
             mask = rows["response_mask"][i]
             torch.testing.assert_close(used, weights.get(i, 0.0) * mask, atol=1e-4, rtol=1e-3)
         check_step(update, weights, rate)
+        check_metrics(update)
     assert drift > 0.05
     assert stale > 0.01, "weights with stale ratios would pass"
 
 
-def test_an_on_policy_method_in_verl_s_own_trainer(tmp_path):
-    rate = 0.1
+@pytest.mark.parametrize("ours", [False, True], ids=["verl's own trainer", "maxk's"])
+def test_an_on_policy_method(tmp_path, ours):
+    rate, mode = 0.1, "seq-mean-token-sum" if ours else "token-mean"
     [update] = run(
         tmp_path,
         "maxk-bon-mean",
         "trainer.total_training_steps=1",
+        f"actor_rollout_ref.actor.loss_agg_mode={mode}",
         f"actor_rollout_ref.actor.optim.lr={rate}",
+        *(["trainer.v1.trainer_mode=maxk"] if ours else []),
     )
     rows, weights = update["rows"], {}
     groups = samples(rows)
@@ -155,4 +177,7 @@ def test_an_on_policy_method_in_verl_s_own_trainer(tmp_path):
         weights |= dict(zip(group, due, strict=True))
     for i, used in enumerate(rows["advantages"]):
         torch.testing.assert_close(used, weights.get(i, 0.0) * rows["response_mask"][i])
-    check_step(update, weights, rate)
+    tokens = int(sum(mask.sum() for mask in rows["response_mask"]))
+    check_step(update, weights, rate, None if ours else tokens)
+    if ours:
+        check_metrics(update)

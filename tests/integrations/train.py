@@ -142,6 +142,12 @@ def watched(base: type) -> type:
     class Watched(base):
         _enable_hybrid_replicas = False
         updates: list[dict[str, Any]]
+        noted: dict[str, float]  # of maxk, of the batch
+
+        def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
+            out = super()._compute_advantage(batch, metrics)
+            self.noted = {name: metrics[name] for name in metrics if name.startswith("maxk/")}
+            return out
 
         def _init_resource_pool_mgr(self) -> None:
             super()._init_resource_pool_mgr()
@@ -161,6 +167,7 @@ def watched(base: type) -> type:
                 data = tq.kv_batch_get(**where, select_fields=["uid", *TENSORS])
                 rows = {name: list(data[name].unbind()) for name in TENSORS}
                 seen = {"step": self.global_steps, "rows": {**rows, "uid": list(data["uid"])}}
+                seen["metrics"] = self.noted
                 seen["before"] = self.checkpoint_manager.state()
                 seen["lr_steps"] = self.config.actor_rollout_ref.actor.optim.total_training_steps
                 out = update(batch)

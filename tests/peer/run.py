@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 from tests.peer.hub import write_models
@@ -60,6 +61,9 @@ def main() -> None:
     found = {name: run(asked.trl.resolve(), out, name, asked.only) for name in asked.which}
     passes = {name for name, (outcome, _) in found["stock"].items() if outcome == "passed"}
     print(f"stock TRL passes {len(passes)} of {len(found['stock'])}")
+    skipped = Counter(said for outcome, said in found["stock"].values() if outcome == "skipped")
+    for said, count in skipped.items():
+        print(f"  {count} skipped: {said}")
     for which, outcomes in found.items():
         if which == "stock":
             continue

@@ -137,6 +137,7 @@ def test_the_number_of_steps_is_that_of_stock_trl(tmp_path, changes):
     }  # fmt: skip
     model, tokenizer = tiny_model()
     given = {name: getattr(args, name) for name in names - changes.keys()} | changes
-    stock = GRPOTrainer(model, digits, GRPOConfig(**given), PROMPTS, processing_class=tokenizer)
+    prompts = PROMPTS.select(range(7))
+    stock = GRPOTrainer(model, digits, GRPOConfig(**given), prompts, processing_class=tokenizer)
     stock.train()
-    assert arithmetic(args, len(PROMPTS)).steps == stock.state.max_steps == stock.state.global_step
+    assert arithmetic(args, len(prompts)).steps == stock.state.max_steps == stock.state.global_step

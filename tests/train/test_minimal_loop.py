@@ -37,7 +37,7 @@ def test_its_steps_are_those_of_the_trainer(tmp_path, split):
 
 
 def test_it_learns(capsys):
-    LOOP["main"](21)
+    LOOP["main"](11)
     first, *_, last = capsys.readouterr().out.splitlines()
     before, after = (float(line.split()[-1]) for line in (first, last))
     assert after > before + 0.2

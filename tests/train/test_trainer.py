@@ -12,6 +12,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from maxk.estimators import METHODS, advantages, mask_sequences
 from maxk.train import MaxKConfig, MaxKTrainer
+from maxk.train.plan import has_images
 from maxk.train.rewards import RewardError
 from tests.tiny import tiny_model
 
@@ -187,8 +188,13 @@ BATCHINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("method", ["off-policy", "off-policy-exact"])
-@pytest.mark.parametrize("name", BATCHINGS)
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        *((name, "off-policy-exact") for name in BATCHINGS),
+        *((name, "off-policy") for name in list(BATCHINGS)[:2]),  # with the same ratios
+    ],
+)
 def test_weights_are_those_of_the_policy_before_each_step_for_the_whole_group(
     tmp_path, method, name
 ):
@@ -263,11 +269,14 @@ def test_the_gradient_is_that_of_weighted_reinforce(tmp_path, method, split):
     assert drift > 0.02, "nothing moved: a gradient without ratios would pass"
 
 
-@pytest.mark.parametrize("rows", [4, 2], ids=["whole groups", "split groups"])
-@pytest.mark.parametrize("skip", [False, True])
 @pytest.mark.parametrize(
-    "share",
-    [pytest.param(False, id="prompts read"), pytest.param(True, id="prompts shared", marks=FUSED)],
+    ("rows", "skip", "share"),  # every two of the three in every combination
+    [
+        pytest.param(4, False, False, id="whole groups"),
+        pytest.param(2, True, False, id="split groups, skipping"),
+        pytest.param(4, True, True, id="whole groups, skipping, packed", marks=FUSED),
+        pytest.param(2, False, True, id="split groups, packed", marks=FUSED),
+    ],
 )
 def test_masking_tokens_drops_those_that_moved_and_no_others(tmp_path, rows, skip, share):
     """As above, with the bound on each token: the gradient is that of the tokens within it."""
@@ -546,7 +555,8 @@ def test_what_is_logged_is_what_happened(tmp_path, split):
 
 
 def test_the_batch_arithmetic_is_printed_before_training(tmp_path, capsys):
-    train(
+    model, tokenizer = tiny_model()
+    args = config(
         tmp_path,
         per_device_train_batch_size=2,
         steps_per_generation=4,
@@ -555,6 +565,8 @@ def test_the_batch_arithmetic_is_printed_before_training(tmp_path, capsys):
         max_steps=-1,
         num_train_epochs=1,
     )
+    prompts = Dataset.from_list([{"prompt": f"{i} "} for i in range(16)])
+    MaxKTrainer(model, digits, args, prompts, processing_class=tokenizer)
     said = capsys.readouterr().out
     shown = {line[2:29].strip(): line[29:] for line in said.splitlines() if line[:2] == "  "}
     assert shown["prompts in a batch"] == "2"
@@ -567,7 +579,10 @@ def test_the_batch_arithmetic_is_printed_before_training(tmp_path, capsys):
 
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_the_number_of_steps_it_names_is_the_number_that_is_made(tmp_path, epochs, capsys):
-    trainer = train(tmp_path, max_steps=-1, num_train_epochs=epochs, num_iterations=2)
+    trainer = train(
+        tmp_path, max_steps=-1, num_train_epochs=epochs, num_iterations=2,
+        per_device_train_batch_size=16,
+    )  # fmt: skip
     assert f"optimiser steps in all     {trainer.state.global_step}\n" in capsys.readouterr().out
 
 
@@ -632,7 +647,27 @@ def test_impossible_settings_are_refused_before_any_model_is_loaded(tmp_path, ch
         config(tmp_path, **changes)
 
 
-def test_off_policy_methods_refuse_images(tmp_path, monkeypatch):
+PICTURE = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "what?"}]}]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [{"prompt": "a", "image": [0]}, {"prompt": "a", "images": [[0]]}, {"prompt": PICTURE}],
+    ids=["a column", "several", "a part of a message"],
+)
+def test_off_policy_methods_refuse_prompts_with_images_before_a_model_is_made(tmp_path, row):
+    rows = Dataset.from_list([row] * 8)
+    given: list[Any] = [rows] if row["prompt"] == PICTURE else [rows, rows.to_iterable_dataset()]
+    for data in given:
+        with pytest.raises(ValueError, match="'off-policy-exact' is for prompts of text; use an"):
+            MaxKTrainer(str(tmp_path), digits, config(tmp_path), data)
+    text = Dataset.from_list([{"prompt": [{"role": "user", "content": "a"}]}] * 8)
+    assert not has_images(text)
+    assert not has_images(text.to_iterable_dataset())
+    assert not has_images(None)  # TRL says that there is none
+
+
+def test_off_policy_methods_refuse_images_that_come_with_a_batch(tmp_path, monkeypatch):
     scored = GRPOTrainer._generate_and_score_completions
 
     def with_images(self: GRPOTrainer, inputs: Any) -> dict[str, Any]:

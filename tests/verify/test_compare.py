@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from maxk.records import StdinTest
 from maxk.verify.answers import Answer
-from maxk.verify.compare import same_output
+from maxk.verify.compare import right_output, same_lines, same_output
 from maxk.verify.wire import encode
 from tests.clock import cpu_seconds, doubled
 
@@ -244,9 +245,15 @@ def test_python_equality_is_what_python_says(got, expected):
         (INF, INF, 0.1, True),
         (INF, 1.0, 0.1, False),
         ({1: 1.01}, {1: 1.0}, 0.1, False),
+        ([1.01, []], [1.0, []], 0.1, False),  # numpy makes no array of it
+        ([[1.01], [2.0, 3.0]], [[1.0], [2.0, 3.0]], 0.1, False),
+        ([[1.01], (2.0,)], [(1.0,), [2.0]], 0.1, True),
+        ([2**63 + 1, 0.5], [2**63, 0.5], 0.1, True),
+        ([2**64 + 1, 0.5], [2**64, 0.5], 0.1, False),
     ],
 )
 def test_evalplus_equality(got, expected, tolerance, same):
+    """Each as EvalPlus 0.3.1 has it."""
     assert (Answer(expected, "evalplus", tolerance).wrong(encode(got)) is None) is same
 
 
@@ -282,6 +289,35 @@ def test_comparison_stops_at_the_first_difference(no_collections):
     assert cpu_seconds(lambda: answer.wrong(wrong)) < 0.02
 
 
+@pytest.mark.parametrize(
+    ("got", "expected", "same"),
+    [
+        ("1 2\n3\n", "1 2\n3", True),
+        ("\n  1 2  \n3 \r\n\n", "1 2\n3", True),
+        ("1 2 3", "1 2\n3", False),
+        ("1\n\n2", "1\n2", False),
+        ("1.50 +2 3e0", "1.5  2 3", True),
+        ("1.0", "1", True),
+        ("50000000000000001", "50000000000000000", False),
+        ("0.1", "0.10000000000000001", False),
+        ("a  b", "a b", False),  # only numbers may be apart by more than one blank
+        ("a 1.0", "a 1", False),
+        ("NaN", "nan", False),
+        ("nan", "nan", True),
+        ("snan", "1", False),
+        ("Infinity", "inf", True),
+        ("1_0 \u0661", "10 1", True),
+        ("1e99999999999999999999", "1", False),
+        ("1", "1 1", False),
+        ("", "\n", True),
+        (b"\xff", "1", False),
+    ],
+)
+def test_lines_are_those_of_livecodebench(got, expected, same):
+    """Each pair was given to LiveCodeBench's own grade_stdio, apart from that of bytes."""
+    assert same_lines(got, expected) is same
+
+
 UNITS = [
     "7",
     "1 ",
@@ -303,15 +339,20 @@ UNITS = [
 
 
 @pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("kind", ["tokens", "tolerance", "exact"])
+@pytest.mark.parametrize("kind", ["tokens", "tolerance", "exact", "livecodebench"])
 def test_output_is_compared_in_linear_time(unit, kind):
     """A quarter of a megabyte: as expected, other at its end, and where little is expected."""
-    options: Any = {"tolerance": {"tolerance": 1e-6}, "exact": {"exact": True}}.get(kind, {})
+    options: Any = {
+        "tokens": {},
+        "tolerance": {"tolerance": 1e-6},
+        "exact": {"exact": True},
+        "livecodebench": {"equality": "livecodebench"},
+    }[kind]
 
     def work(size: int) -> None:
         text = unit * (size // len(unit))
         for got, expected in ((text, text), (text + "1", text + "2"), (text, "1.5"), ("1.5", text)):
-            same_output(got, expected, **options)
+            right_output(got.encode(), StdinTest("", expected, **options))
 
     assert doubled(work, 2**17, little=0.15) < 1.0  # four times a quarter of a megabyte
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from maxk.records import AssertTest, CallTest, Status, StdinTest, TestResult, Verdict
-from maxk.verify import Limits, Verifier, WorkerFailed, child, jail, protocol
+from maxk.verify import Limits, Verifier, VerifierSettings, WorkerFailed, child, jail, protocol
 from maxk.verify.child import Child
 from maxk.verify.clock import Clock, ProgramClock
 from maxk.verify.isolation.probe import Kernel, probe
@@ -287,6 +287,38 @@ def test_string_hashes_and_so_the_order_of_sets_are_the_same_every_time():
             program = "def f(): return ''.join(set('abcdefghijklmnop'))"
             outputs.update(verifier.call(program, "f", [()]))
     assert len(outputs) == 1
+
+
+def test_with_two_hash_seeds_only_what_passes_under_both_counts():
+    """The order of a set of texts follows from the seed; sorted() does not."""
+    lucky = "def f(): return ''.join(set('abcdefghijkl'))\ndef g(): return sorted(set('cab'))[0]"
+    with Verifier(workers=1) as once:
+        (first,) = once.call(lucky, "f", [()])
+        tests = [CallTest("f", (), first), CallTest("g", (), "a"), CallTest("g", (), "b")]
+        (verdict,) = once.judge([(lucky, tests)])
+        assert [test.status for test in verdict.tests] == [
+            Status.PASSED,
+            Status.PASSED,
+            Status.WRONG_ANSWER,
+        ]
+        assert "hash_seeds" not in VerifierSettings.of(once).of_verdicts()
+    with Verifier(workers=1, hash_seeds=2) as twice:
+        jobs = [(lucky, tests), (lucky, []), ("def", tests)]
+        verdict, empty, broken = twice.judge(jobs)
+        assert [test.status for test in verdict.tests] == [
+            Status.WRONG_ANSWER,
+            Status.PASSED,
+            Status.WRONG_ANSWER,
+        ]
+        assert verdict.tests[0].reason.startswith("with another hash seed: got ")
+        assert empty.tests == ()
+        assert broken.status == "did not compile"
+        twice.workers[1].close()  # each seed has its jail, which is replaced like any other
+        assert twice.judge(jobs)[0].tests[0].status is Status.WRONG_ANSWER
+        settings = VerifierSettings.of(twice)
+    assert settings.of_verdicts()["hash_seeds"] == 2
+    with pytest.raises(ValueError, match="hash_seeds=0 must be at least 1"):
+        Verifier(hash_seeds=0)
 
 
 def test_a_program_may_end_itself_by_any_signal(verifier):

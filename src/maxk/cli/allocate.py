@@ -134,9 +134,9 @@ class Allocate:
                 labels.append(f"{CHOSEN} - {name}  {self.metric}@{k}")
                 mixed.append(parts[n, k])
                 alone.append(scores(own, [k], self.metric))
-        both = (Replicates(np.hstack(each)[None]) for each in (mixed, alone))
+        several, one = (Replicates(np.hstack(each)[None]) for each in (mixed, alone))
         together = 1 - 0.05 / len(labels)
-        gaps = compare_runs(*both, range(len(labels)), together)
+        gaps = compare_runs(several, one, range(len(labels)), together)
         return [
             "differences to as many samples of one configuration; the intervals are over problems "
             f"and hold for all {len(labels)} lines together in 95 %:",

@@ -1,11 +1,12 @@
 """`maxk data`: the benchmarks and one's own problems."""
 
+import contextlib
 import dataclasses
 import difflib
 import functools
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from maxk.cli.arguments import FLAT, POSITIONAL, Action, UsageError, check_numbe
 from maxk.cli.console import console, progress_of_grading, say_left_out
 from maxk.cli.problems import with_tests
 from maxk.data import DATASETS, Account, check, load_with_account
+from maxk.data.constants import MUCH, PROGRAMS, RAISE, Earned, judge_constants
 from maxk.data.references import verify_references
 from maxk.grade.file import Summary
 from maxk.prompts import messages
@@ -172,7 +174,7 @@ class DataCheck:
 
 @dataclass(frozen=True)
 class DataVerify:
-    """Judge every problem's own solution; list those that fail."""
+    """Judge every problem's own solution, and constant answers."""
 
     which: Annotated[Which, FLAT]
     workers: int | None = None
@@ -181,7 +183,9 @@ class DataVerify:
     """judge by the first so many tests; default: all"""
     limits: Limits = field(default_factory=Limits)
     out: Path | None = None
-    """write the failures as JSON: {id: how}"""
+    """write the failures and the slow solutions as JSON: {id: how}"""
+    constants: bool = True
+    """judge programs that raise, or always return the same or their first argument"""
 
     def run(self) -> int:
         check_numbers(workers=self.workers, tests=self.tests)
@@ -189,26 +193,52 @@ class DataVerify:
         problems, bad = with_tests(found)
         account.bad += bad
         having = sum(problem.reference is not None for problem in problems)
-        summary = Summary()
-        with Verifier(self.workers, self.limits) as verifier, progress_of_grading(having) as shown:
-
-            def done(_: int, verdict: Verdict) -> None:
-                summary.add(verdict)
-                shown.update(summary)
-
-            failures = verify_references(problems, verifier, self.tests, done)
-        for failure in failures:
-            console.print(str(failure), markup=False, soft_wrap=True)
+        with Verifier(self.workers, self.limits) as verifier:
+            with _progress(having) as done:
+                failures, slow = verify_references(problems, verifier, self.tests, done)
+            earned: list[Earned] = []
+            if self.constants:
+                with _progress(PROGRAMS * len(problems)) as done:
+                    earned = judge_constants(problems, verifier, self.tests, done)
+        much = [e for e in earned if e.passed > (0 if e.what == RAISE else MUCH * e.tests)]
+        for each in (*failures, *slow, *much):
+            console.print(str(each), markup=False, soft_wrap=True)
         console.print(str(account), markup=False, soft_wrap=True)
         kinds = Counter(failure.status for failure in failures).most_common()
         ways = ": " + ", ".join(f"{n} {kind}" for kind, n in kinds) if kinds else ""
-        console.print(f"{having} with a reference, {len(failures)} fail{ways}")
+        console.print(
+            f"{having} with a reference, {len(failures)} fail{ways}, {len(slow)} are slow"
+        )
+        if earned:
+            console.print(_constants_line(earned, much), markup=False, soft_wrap=True)
         if self.out is not None:
-            known = {f.id: f"{f.failed} of {f.tests} tests, {f.status}" for f in failures}
+            known = {each.id: each.how for each in (*failures, *slow)}
             self.out.write_text(json.dumps(known, indent=1) + "\n")
         if bad and not self.which.skip:
             raise ValueError(f"{len(bad)} problems have no tests; --skip takes that for no failure")
         return 0
+
+
+@contextlib.contextmanager
+def _progress(total: int) -> Iterator[Callable[[int, Verdict], None]]:
+    summary = Summary()
+    with progress_of_grading(total) as shown:
+
+        def done(_: int, verdict: Verdict) -> None:
+            summary.add(verdict)
+            shown.update(summary)
+
+        yield done
+
+
+def _constants_line(earned: list[Earned], much: list[Earned]) -> str:
+    """The mean reward of each program, and how many problems give one of them much."""
+    rewards: dict[str, list[float]] = {}
+    for each in earned:
+        rewards.setdefault(each.what, []).append(each.passed / max(each.tests, 1))
+    means = ", ".join(f"{what} {sum(all_) / len(all_):.3f}" for what, all_ in rewards.items())
+    count = len({each.id for each in much})
+    return f"mean reward of a program that {means}; {count} problems give one of them too much"
 
 
 @dataclass(frozen=True)

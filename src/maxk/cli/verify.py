@@ -13,10 +13,11 @@ from maxk.cli.problems import with_tests
 from maxk.grade.file import Summary, count_rows, grade_file, read_rows, verdicts_path
 from maxk.grade.parallel import grade_run
 from maxk.records import Problem, Status
-from maxk.store.rows import BadRow
 from maxk.store.run import Run
 from maxk.verify import VerifierSettings
 from maxk.verify.doctor import examine
+
+_MEND = "; mend the rows, or leave them out with --skip"
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Verify:
     table: str = "verdicts"
     """of a run: the table of the verdicts; those under other limits need one of their own"""
     skip: bool = False
-    """leave out rows that cannot be graded, and say which"""
+    """take rows that cannot be graded for no failure; they are left out and named either way"""
     verifier: Annotated[VerifierSettings, FLAT] = VerifierSettings()  # noqa: RUF009
 
     def run(self) -> int:
@@ -57,17 +58,17 @@ class Verify:
         check_places(out=self.out)
         problems, bad = self.problems(), list[str]()
         total = count_rows(self.file)
-        on_bad = bad.append if self.skip else None
-        try:
-            if not self.skip:
-                next(read_rows(self.file, problems), None)  # starting jails takes a second
-            with self.verifier.verifier() as verifier, progress_of_grading(total) as shown:
-                done = shown.update
-                summary = grade_file(self.file, verifier, self.out, problems, done, on_bad)
-        except BadRow as error:
-            raise ValueError(f"{error}; mend the row, or leave it out with --skip") from None
+        if next(read_rows(self.file, problems, bad.append), None) is None:
+            raise ValueError(f"{self.file} has no row that can be graded: {bad[0]}{_MEND}")
+        bad.clear()
+        with self.verifier.verifier() as verifier, progress_of_grading(total) as shown:
+            done = shown.update
+            summary = grade_file(self.file, verifier, self.out, problems, done, bad.append)
         say_left_out(bad, "rows")
         self.show(summary, verifier.tier)
+        if bad and not self.skip:
+            rows = f"{len(bad)} row{'s' * (len(bad) > 1)} could not be graded, the first: {bad[0]}"
+            raise ValueError(rows + _MEND)
         return 0
 
     def run_folder(self) -> int:

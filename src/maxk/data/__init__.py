@@ -16,7 +16,8 @@ A prompt shows the `examples` of a problem; its `tests` grade. By data set:
 - cure-...: example_input and example_output are shown; they and test_input, test_output grade.
 - starter, jsonl: the first `shown` tests are shown; all grade.
 
-A model that trains on the tests it is shown learns to print their answers.
+A model that trains on the tests it is shown learns to print their answers. Tests that any program
+passes, such as ``assert True``, are left out and counted.
 """
 
 import logging
@@ -26,10 +27,11 @@ from typing import Any
 
 from maxk.data import sources
 from maxk.data.base import Account, LazyTests
+from maxk.data.constants import with_tests_that_ask
 from maxk.data.jsonl import Fault, check, places_of_faults, refuse_faults
 from maxk.data.jsonl import problem as _own_problem
 from maxk.data.plus import expected_values
-from maxk.data.references import broken
+from maxk.data.references import broken, slow
 from maxk.data.registry import DATASETS, DataSet
 from maxk.records import Problem
 from maxk.store.rows import BadRow
@@ -97,8 +99,10 @@ def load_with_account(
         return made, account
     problems: dict[str, Problem] = {}
     places: dict[str, str] = {}
-    known = broken(name)
+    known, slowly = broken(name), slow(name)
+    empty = True
     for row in sources.rows(dataset, split, source, on_bad if skip else None):
+        empty = False
         if row.where in faulty:
             continue
         try:
@@ -127,9 +131,16 @@ def load_with_account(
         if problem.id in known and not keep_broken:
             account.drop(f"its own solution fails: {known[problem.id]}")
             continue
+        problem = with_tests_that_ask(problem, account)
+        if problem is None:
+            continue
+        if problem.id in slowly:
+            account.note("its own solution takes more than a quarter of the CPU limit of a test")
         places[problem.id] = row.where
         problems[problem.id] = replace(problem, origin=dataset.hub or dataset.name)
         account.kept += 1
+    if empty and not account.bad:
+        raise ValueError(f"{source or dataset.hub} has no rows; give a file that has some")
     _log.info("%s %s: %s", name, split, str(account).replace("\n", "; "))
     return list(problems.values()), account
 

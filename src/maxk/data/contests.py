@@ -70,12 +70,13 @@ def codeforces(row: Row, account: Account, *, special_judge: bool = False) -> Pr
     if row.get("official_tests_complete", bool, True) is False:
         account.note(INCOMPLETE)
         tags += (INCOMPLETE,)
-    examples = tuple(_dicts(shown))
+    examples = tuple(stdin_tests(*_texts(row, "examples", shown), TOLERANCE))
+    hidden = _texts(row, "official_tests", official)
     rating = row.get("rating", (int, float), None)
     return Problem(
         id=row.id(row.text("id")),
         statement=_codeforces_statement(row),
-        tests=LazyTests(partial(_without_repeats, examples, official)),
+        tests=LazyTests(partial(_without_repeats, examples, hidden)),
         difficulty=None if rating is None else f"{rating:g}",
         examples=examples,
         time_limit=row.get("time_limit", (int, float), None),
@@ -91,9 +92,9 @@ def cure(row: Row, account: Account) -> Problem | None:
     graded = _lists(row, "test_input", "test_output")
     if not graded[0]:
         return account.drop("no tests")
-    number = row.where.rsplit(" ", 1)[-1]  # sets without task ids have their order
+    number = int(row.where.rsplit(" ", 1)[-1]) - 1  # sets without task ids have their order, from 0
     return Problem(
-        id=row.id(row.get("task_id", (int, str), number)),
+        id=row.id(row.get("task_id", (int, str), str(number))),
         statement=row.text("question"),
         tests=LazyTests(partial(stdin_tests, *graded)),
         reference=_python_of(row.get("solutions", (dict, list, str), [])),
@@ -165,13 +166,19 @@ def _joined(examples: tuple[Test, ...], hidden: list[tuple[list[str], list[str]]
     return [*examples, *(test for pair in hidden for test in stdin_tests(*pair, TOLERANCE))]
 
 
-def _dicts(tests: list[dict[str, str]]) -> list[Test]:
-    given, wanted = ([test[key] for test in tests] for key in ("input", "output"))
-    return stdin_tests(given, wanted, TOLERANCE)
+def _texts(row: Row, name: str, tests: list[Any]) -> tuple[list[str], list[str]]:
+    """The inputs and outputs of a list of objects that have one of each."""
+    for number, test in enumerate(tests, start=1):
+        for key in ("input", "output"):
+            if not isinstance(test, dict) or not isinstance(test.get(key), str):
+                raise row.error(name, f"test {number} has no text in {key}")
+    return [test["input"] for test in tests], [test["output"] for test in tests]
 
 
-def _without_repeats(examples: tuple[Test, ...], official: list[dict[str, str]]) -> list[Test]:
-    return list(dict.fromkeys((*examples, *_dicts(official))))
+def _without_repeats(
+    examples: tuple[Test, ...], official: tuple[list[str], list[str]]
+) -> list[Test]:
+    return list(dict.fromkeys((*examples, *stdin_tests(*official, TOLERANCE))))
 
 
 def _seconds(limit: dict[str, int | None]) -> float | None:

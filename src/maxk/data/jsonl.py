@@ -50,7 +50,9 @@ def check(path: str | Path) -> list[Fault]:
     """All faults of a file of problems, in the order of its lines."""
     faults: list[Fault] = []
     first: dict[str, int] = {}
+    read = 0
     for number, line in lines(Path(path)):
+        read += 1
         try:
             fields = parse(line)
         except ValueError as error:
@@ -63,6 +65,8 @@ def check(path: str | Path) -> list[Fault]:
         own = fields.get("id")
         if isinstance(own, str) and first.setdefault(own, number) != number:
             faults.append(Fault(number, "id", f"{own!r} is the id of line {first[own]} too"))
+    if not read and not faults:
+        faults.append(Fault(1, "", "the file is empty; a line is a problem"))
     return faults
 
 
@@ -174,7 +178,7 @@ def _faults_of_tests(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
     elif whole and shown > len(listed):
         yield "shown", f"is {shown}, and there are {len(listed)} tests"
     calls = False
-    for number, test in enumerate(listed):
+    for number, test in enumerate(listed, start=1):
         try:
             found = read_test(test, f"test {number}")
         except ValueError as error:

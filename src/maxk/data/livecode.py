@@ -159,7 +159,7 @@ def _tests(own: str, field: str, given: Any, function: str | None) -> list[Test]
     if not isinstance(given, list):
         raise ValueError(f"{own}, field {field}: holds {plain_name(given)}; use a list")
     tests: list[Test] = []
-    for number, test in enumerate(given):
+    for number, test in enumerate(given, start=1):
         try:
             tests.append(_test(test, function))
         except (ValueError, TypeError, KeyError) as error:
@@ -172,7 +172,7 @@ def _test(given: dict[str, str], function: str | None) -> Test:
     """One test; a functional one has an argument in JSON on each line and the result in JSON."""
     inputs, output = unix(given["input"]), unix(given["output"])
     if given["testtype"] == "stdin":
-        return StdinTest(inputs, output)
+        return StdinTest(inputs, output, equality="livecodebench")
     if function is None:
         raise ValueError("calls a function that the metadata does not name")
     lines = inputs.removesuffix("\n").split("\n") if inputs else []

@@ -55,7 +55,7 @@ def _height_to_apex(test: CallTest) -> str:
 
 def _root(test: CallTest) -> str:
     terms = f"c * got**i for i, c in enumerate({literal(test.args[0])})"
-    # EvalPlus 0.3.1 asks for 0 where atol is 0, which no float reaches.
+    # EvalPlus 0.3.1 counts no test of this task as passed, an exact root included.
     return f"assert abs(sum({terms})) <= {(test.tolerance or 1e-6)!r}"
 
 

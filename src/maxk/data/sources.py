@@ -40,7 +40,7 @@ def rows(
     else:
         with _from_hub(dataset.hub):
             table = hub_table(dataset, dataset.hub, split)
-        for number, fields in enumerate(table):
+        for number, fields in enumerate(table, start=1):
             yield Row(dataset.name, f"{dataset.hub} {split}, row {number}", dict(fields))
         return
     for path in paths:
@@ -168,5 +168,5 @@ def _json_list(path: Path) -> Iterator[tuple[str, Any]]:
         raise ValueError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from None
     if not isinstance(found, list):
         raise ValueError(f"{path}: {plain_name(found)}; a .json file is one list of objects")
-    for number, fields in enumerate(found):
+    for number, fields in enumerate(found, start=1):
         yield f"entry {number}", fields

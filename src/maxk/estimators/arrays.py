@@ -60,7 +60,7 @@ def weights(
     a reward that is not finite gives a weight that is not.
 
     >>> weights([0.0, 1.0, 0.5, 0.0], 2, baseline="loo-1")
-    [0.0, 0.3333333333333333, 0.16666666666666666, 0.0]
+    [0.0, 0.4166666666666667, 0.16666666666666666, 0.0]
     """
     lib = library_of(rewards)
     r = lib.np.asarray(rewards)

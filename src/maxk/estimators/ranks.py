@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,8 +19,9 @@ def counts(parts: Parts, n: int, device: torch.device) -> Counts:
 
 @lru_cache(maxsize=256)
 def _counts(parts: Parts, n: int, device: torch.device) -> Counts:
-    *vectors, first, last, both_sides = places.counts(parts, n)
-    return Counts(*(torch.tensor(x, device=device) for x in vectors), first, last, both_sides)
+    found = places.counts(parts, n)
+    vectors = {name: x for name, x in found._asdict().items() if isinstance(x, np.ndarray)}
+    return found._replace(**{name: torch.tensor(x, device=device) for name, x in vectors.items()})
 
 
 def value(rewards: Row, parts: Parts) -> Tensor:

@@ -25,6 +25,7 @@ from maxk.records import Problem, Status, Verdict
 from maxk.store.codec import dict_of_verdict, tests_from_json, tests_to_json, verdict_of_dict
 from maxk.store.rows import BadRow, lines, parquet, parse
 from maxk.verify import Verifier, VerifierSettings
+from maxk.verify.requests import check_test
 
 FORMAT = 1
 _BATCH = 1024  # rows in memory at a time
@@ -35,7 +36,8 @@ _BEGINNING = b'{"maxk_verdicts"'  # of a file of verdicts
 class Row:
     """One stored completion, ready to be judged."""
 
-    number: int
+    number: int  # from 0, as a file of verdicts has it
+    where: str  # "line 3", from 1
     name: str | None  # of the problem, as the row has it
     problem: Problem
     program: str
@@ -51,7 +53,15 @@ class Asked:
 
     @classmethod
     def of_tests(cls, text: str) -> "Asked":
-        return cls(Problem("", "", tests_from_json(text)), hashlib.sha256(encoded(text)).digest())
+        tests = tests_from_json(text)
+        if not tests:
+            raise ValueError("there are none; a row has at least one")
+        for number, test in enumerate(tests, start=1):
+            try:
+                check_test(test)
+            except ValueError as error:
+                raise ValueError(f"test {number}: {error}") from None
+        return cls(Problem("", "", tests), hashlib.sha256(encoded(text)).digest())
 
     @classmethod
     def of_problem(cls, problem: Problem) -> "Asked":
@@ -118,7 +128,7 @@ def grade_file(
                 digest, verdict = done.pop(row.number)
                 if digest != row.digest:
                     raise ValueError(
-                        f"{file}, row {row.number}: program or tests are not those that {out} has "
+                        f"{file}, {row.where}: program or tests are not those that {out} has "
                         "a verdict of; remove that file, or choose another with --out"
                     )
                 summary.add(verdict)
@@ -141,8 +151,8 @@ def grade_file(
             batch = list(islice(rows, _BATCH))
     if done:
         raise ValueError(
-            f"{out} has verdicts of {len(done)} rows that {file} does not have, row {min(done)} "
-            "first; remove that file, or choose another with --out"
+            f"{out} has verdicts of {len(done)} rows that {file} does not have, the first with "
+            f"row {min(done)}; remove that file, or choose another with --out"
         )
     return summary
 
@@ -171,10 +181,11 @@ def read_verdicts(out: Path, settings: dict[str, Any]) -> dict[int, tuple[str, V
     first = json.loads(lines[0])
     if first["maxk_verdicts"] != FORMAT:
         raise ValueError(f"{out} has another format of verdicts; choose another with --out")
-    for name, ours in settings.items():
-        if first[name] != ours:
+    for name in {**settings, **first}:
+        there, ours = first.get(name), settings.get(name)
+        if name not in ("maxk_verdicts", "of") and there != ours:
             raise ValueError(
-                f"{out} was made with {name}={first[name]}, not {ours}; "
+                f"{out} was made with {name}={there}, not {ours}; "
                 "remove that file, or choose another with --out"
             )
     found = map(json.loads, lines[1:])
@@ -195,17 +206,19 @@ def read_rows(
     by_text: dict[str, Asked] = {}
     by_name: dict[str, Asked] = {}
 
-    def row(number: int, given: Any) -> Row:
-        where = f"{file}, row {number}"
+    def row(number: int, place: str, given: Any) -> Row:
+        where = f"{file}, {place}"
         if not isinstance(given, dict):
             raise BadRow(f"{where} is a {type(given).__name__}; use an object")
         name = given.get("problem")
+        if not isinstance(name, str | None):
+            raise BadRow(f"{where}, field problem is a {type(name).__name__}; use text, an id")
         if given.get("tests") is not None:
             try:
                 text = _text_of(given["tests"])
                 asked = by_text[text] = by_text.get(text) or Asked.of_tests(text)
             except ValueError as error:
-                raise BadRow(f"{where}: {error}") from None
+                raise BadRow(f"{where}, field tests: {error}") from None
         elif name is not None and name in problems:
             asked = by_name[name] = by_name.get(name) or Asked.of_problem(problems[name])
         else:
@@ -213,29 +226,33 @@ def read_rows(
             raise BadRow(f"{where} has no tests, and {why}; name the problems with --data")
         program = _program(given, asked.problem, where)
         digest = hashlib.sha256(asked.digest + encoded(program)).hexdigest()[:16]
-        return Row(number, name, asked.problem, program, digest)
+        return Row(number, place, name, asked.problem, program, digest)
 
-    for number, given in enumerate(_given(file)):
+    number = -1
+    for number, (place, given) in enumerate(_given(file)):
         try:
             if isinstance(given, BadRow):
                 raise given
-            yield row(number, given)
+            yield row(number, place, given)
         except BadRow as error:
             if on_bad is None:
                 raise
             on_bad(str(error))
+    if number < 0:
+        raise ValueError(f"{file} is empty; give a file with completions")
 
 
-def _given(file: Path) -> Iterator[Any]:
-    """What the rows of a file hold; a BadRow in the place of one that cannot be read."""
+def _given(file: Path) -> Iterator[tuple[str, Any]]:
+    """The places of the rows, and what they hold: a BadRow where it cannot be read."""
     if file.suffix == ".parquet":
-        yield from (given for _, given in parquet(file))
+        yield from parquet(file)
         return
     for number, line in lines(file):
+        place = f"line {number}"
         try:
-            yield parse(line)
+            yield place, parse(line)
         except ValueError as error:
-            yield BadRow(f"{file}, line {number}: {error}")
+            yield place, BadRow(f"{file}, {place}: {error}")
 
 
 def _text_of(tests: Any) -> str:

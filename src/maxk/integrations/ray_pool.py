@@ -115,7 +115,7 @@ class Front:
 
     def __init__(self, pool: Pool) -> None:
         self.verifier = pool.verifier()
-        count = len(self.verifier.workers)
+        count = self.verifier.count
         self.threads = ThreadPoolExecutor(count)
         self.room = pool.queue or 4 * count
         self.held = self.most_held = self.graded = self.refused = 0

@@ -2,7 +2,8 @@
 
 A test is an object with one of these sets of fields (docs/reference/files.md):
 
-    {"input": "3\\n", "output": "6"}                          and optionally "tolerance", "exact"
+    {"input": "3\\n", "output": "6"}                          and optionally "tolerance", "exact",
+                                                              "equality"
     {"function": "double", "args": [3], "expected": 6}        and optionally "tolerance",
                                                               "equality"
     {"assert": "assert double(3) == 6"}                       and optionally "function",
@@ -43,7 +44,7 @@ FIELDS: dict[str, dict[str, Any]] = {  # the field that tells the kind: all its 
         "tolerance": _NUMBER,
         "equality": str,
     },
-    "input": {"input": str, "output": str, "tolerance": _NUMBER, "exact": bool},
+    "input": {"input": str, "output": str, "tolerance": _NUMBER, "exact": bool, "equality": str},
 }
 
 
@@ -69,7 +70,7 @@ def tests_from_json(given: str | Sequence[Any]) -> list[Test]:
             raise ValueError(f"tests is not JSON: {error}") from None
     if not isinstance(given, list | tuple):
         raise ValueError(f"tests is a {_name(given)}; use a list of tests")
-    return [read_test(test, f"tests[{i}]") for i, test in enumerate(given)]
+    return [read_test(test, f"test {i}") for i, test in enumerate(given, start=1)]
 
 
 def dict_of_test(test: Test) -> dict[str, Any]:
@@ -78,6 +79,8 @@ def dict_of_test(test: Test) -> dict[str, Any]:
         out: dict[str, Any] = {"input": test.input, "output": test.output}
         if test.tolerance is not None:
             out["tolerance"] = test.tolerance
+        if test.equality != "tokens":
+            out["equality"] = test.equality
         return {**out, "exact": True} if test.exact else out
     if isinstance(test, AssertTest):
         more = {"function": test.function, "classes": list(test.classes), "nodes": test.nodes}
@@ -147,7 +150,7 @@ class _LiteralError(ValueError):
 
 
 def _stdin(given: dict[str, Any]) -> StdinTest:
-    extra = {key: given[key] for key in ("tolerance", "exact") if key in given}
+    extra = {key: given[key] for key in ("tolerance", "exact", "equality") if key in given}
     return StdinTest(given["input"], given["output"], **extra)
 
 

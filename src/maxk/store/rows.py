@@ -63,14 +63,14 @@ def json_lines(
 
 
 def parquet(path: Path, unused: Sequence[str] = ()) -> Iterator[tuple[str, Any]]:
-    """What every row holds, with its place; columns that are not used are not read."""
+    """What every row holds, with its place, from 1; columns that are not used are not read."""
     import pyarrow as pa  # a while to load
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(path) as file:
             columns = [name for name in file.schema_arrow.names if name not in unused]
-            number = 0
+            number = 1
             for batch in file.iter_batches(batch_size=64, columns=columns):
                 for fields in batch.to_pylist():
                     yield f"row {number}", fields

@@ -74,6 +74,13 @@ def arithmetic(args: MaxKConfig, prompts: int | None = None) -> Arithmetic:
     )
 
 
+def iteration_of(args: MaxKConfig, micro_step: int) -> int | None:
+    """The PPO iteration of a process's micro-batch, from 0; None where a batch has one update."""
+    per_batch = cast(int, args.steps_per_generation)
+    every = per_batch * args.num_iterations
+    return None if every == args.gradient_accumulation_steps else micro_step % every // per_batch
+
+
 def kl_term(args: MaxKConfig, updates: float) -> str:
     """To whom, and what its strength means for weights that are parts of max@k.
 

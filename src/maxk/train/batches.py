@@ -1,5 +1,6 @@
 """Micro-batches as TRL buffers them: dicts of tensors with a row per completion."""
 
+from collections.abc import MutableSequence
 from typing import Any
 
 import torch
@@ -35,6 +36,13 @@ def put_back(part: dict[str, Any], inputs: dict[str, Any], rows: Tensor | None) 
         if name == "advantages":
             whole.zero_()
         inputs[name] = whole.index_copy(0, rows, found[name])
+
+
+def replace_last(shown: MutableSequence[float], values: list[float]) -> None:
+    """The last of what is shown become these values; of more than are shown, the last of them."""
+    count = min(len(values), len(shown))
+    for i in range(1, count + 1):
+        shown[-i] = values[-i]
 
 
 def regrouped(batches: list[dict[str, Any]], n: int) -> list[dict[str, Any]]:

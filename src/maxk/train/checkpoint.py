@@ -11,6 +11,7 @@ after that. A training that was killed before goes on from the last whole one.
 import json
 import math
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,18 @@ def refuse_other(folder: Path, args: Any) -> None:
 def same(one: Any, other: Any) -> bool:
     both = isinstance(one, float) and isinstance(other, float)
     return one == other or (both and math.isnan(one) and math.isnan(other))
+
+
+def to_go_on_from(asked: Any, args: Any) -> str | None:
+    """The checkpoint that is asked for, True for the newest whole one; ValueError if it is none."""
+    if asked is True:
+        asked = last_whole(Path(args.output_dir), warnings.warn)
+        if asked is None:
+            raise ValueError(f"{args.output_dir} has no whole checkpoint to resume from")
+    if not asked:
+        return None
+    refuse_other(Path(asked), args)
+    return str(asked)
 
 
 def last_whole(folder: Path, say: Callable[[str], None]) -> Path | None:

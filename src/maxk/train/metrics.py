@@ -64,6 +64,21 @@ def evaluation_metrics(
     return out | {f"pass_at/{each}": curve(passed_PN, each) for each in ks}
 
 
+def evaluation_means(noted: dict[str, list[float]], prefix: str) -> dict[str, float]:
+    """What was noted of an evaluation's groups, as it is named beside its loss."""
+    return {
+        f"{prefix}_{name}": sum(values) / len(values)
+        for name, values in noted.items()
+        if values and name.startswith(("max_at/", "pass_at/"))
+    }
+
+
+def drop(noted: dict[str, list[float]], kind: str) -> None:
+    """Forget the metrics whose names begin so."""
+    for name in [each for each in noted if each.startswith(kind)]:
+        del noted[name]
+
+
 def unique_share(ids: Sequence[int], n: int) -> float:
     """How many completions of a group are different, as a share of n, on average over groups."""
     groups = [ids[i : i + n] for i in range(0, len(ids), n)]

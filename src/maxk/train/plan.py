@@ -138,6 +138,28 @@ def refuse_own_sampling(args: MaxKConfig, model: Any) -> None:
         )
 
 
+def has_images(dataset: Any) -> bool:
+    """Whether the prompts have images, as far as columns and the first row say it."""
+    columns = getattr(dataset, "column_names", None) or ()
+    if not {"image", "images"}.isdisjoint(columns):
+        return True
+    if "prompt" not in columns or not hasattr(dataset, "__len__") or not len(dataset):
+        return False  # of a stream the first batch says it
+    prompt = dataset[0]["prompt"]
+    contents = [] if isinstance(prompt, str) else [message.get("content") for message in prompt]
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    return any(isinstance(part, dict) and part.get("type") == "image" for part in parts)
+
+
+def refuse_images(method: MethodSettings, images: bool) -> None:
+    """The pass that an off-policy method makes for its ratios has no place for them."""
+    if images and method.facts.off_policy:
+        raise ValueError(
+            f"method={method.method!r} is for prompts of text; use an on-policy method, such as "
+            "'bon-centered', for prompts with images"
+        )
+
+
 def refuse_skipping(images: bool, router_loss: bool) -> None:
     if router_loss:
         raise ValueError(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from maxk.train.logps import START, log_ratio, trained_mask, vllm_factor, with_token_ratios
-from maxk.train.plan import Plan
+from maxk.train.plan import Plan, refuse_images
 from maxk.train.recorder import Recorder
 from maxk.train.weighing import Columns, Weighing
 
@@ -42,11 +42,7 @@ class Stepping:
         self, output: Batch, rows: Tensor, rewards_PN: Tensor, step: int, k: int | None
     ) -> Tensor:
         """Weigh a batch that was sampled at an optimiser step; rows: this process's part of it."""
-        if self.weighing.off_policy and "pixel_values" in output:
-            raise ValueError(
-                f"method={self.plan.method.method!r} is for prompts of text; use an on-policy "
-                "method, such as 'bon-centered', for prompts with images"
-            )
+        refuse_images(self.plan.method, "pixel_values" in output)
         kept_PN, factors_PN = rewards_PN, torch.ones_like(rewards_PN)
         if (factor := vllm_factor(output)) is not None:
             factors_PN = self._gathered(factor).view_as(rewards_PN)

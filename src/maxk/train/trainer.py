@@ -6,7 +6,6 @@ then (`maxk.train.stepping`). The weights of an off-policy method hold the ratio
 so TRL's own ratio does not reach them, and it clips nothing: `maxk.train.logps`.
 """
 
-import warnings
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,13 +17,14 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from maxk.estimators.groups import fewest
 from maxk.store.run import Run
 from maxk.train import checkpoint as checkpoints
-from maxk.train.arithmetic import arithmetic
-from maxk.train.batches import put_back, regrouped, rows_of
+from maxk.train.arithmetic import arithmetic, iteration_of
+from maxk.train.batches import put_back, regrouped, replace_last, rows_of
 from maxk.train.config import MaxKConfig
 from maxk.train.finite import refuse_infinite, without_cudnn
 from maxk.train.logps import START
+from maxk.train.metrics import drop, evaluation_means
 from maxk.train.packing import all_packed_logps
-from maxk.train.plan import plan_of
+from maxk.train.plan import has_images, plan_of, refuse_images
 from maxk.train.recorder import Recorder
 from maxk.train.reference import CatchUp
 from maxk.train.rewards import full_reward, named, start_early, total_rewards
@@ -56,6 +56,7 @@ class MaxKTrainer(GRPOTrainer):
             args = MaxKConfig(f"{name.rstrip('/').split('/')[-1]}-MaxK")
         if not isinstance(args, MaxKConfig):
             raise ValueError(f"args is a {type(args).__name__}; use a MaxKConfig")
+        refuse_images(args.method_settings, has_images(train_dataset))
         size = len(train_dataset) if hasattr(train_dataset, "__len__") else None
         numbers = arithmetic(args, size)
         if args.process_index == 0:
@@ -126,7 +127,8 @@ class MaxKTrainer(GRPOTrainer):
             if self._weighs_evaluation():
                 weights_PN = group_weights(self.args.method, rewards_PN, self._k())
         output["advantages"] = weights_PN.flatten()[rows].to(advantages.dtype)
-        self._show_advantages(weights_PN.flatten())
+        if "advantages" in self._logs:  # TRL has logged its own
+            replace_last(self._logs["advantages"], weights_PN.flatten().tolist())
         return output
 
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
@@ -158,9 +160,7 @@ class MaxKTrainer(GRPOTrainer):
             put_back(part, inputs, rows)
             self.recorder.use(inputs)
         if not self.plan.clips:  # what TRL logs of it can only be 0
-            metrics = self._metrics["train" if training else "eval"]
-            for name in [each for each in metrics if each.startswith("clip_ratio/")]:
-                del metrics[name]
+            drop(self._metrics["train" if training else "eval"], "clip_ratio/")
         return loss
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> Any:
@@ -199,22 +199,13 @@ class MaxKTrainer(GRPOTrainer):
         metrics, prefix = cast(dict, output.metrics), kwargs.get("metric_key_prefix", "eval")
         if not self._weighs_evaluation():  # without weights there is no loss
             metrics.pop(f"{prefix}_loss", None)
-        for name, values in self._metrics["eval"].items():  # older TRL logs them, and no more
-            if values and name.startswith(("max_at/", "pass_at/")):
-                metrics[f"{prefix}_{name}"] = sum(values) / len(values)
+        metrics.update(evaluation_means(self._metrics["eval"], prefix))  # older TRL only logs them
         return output
 
     # --- the beginning, checkpoints and the end ----------------------------------------------
 
     def train(self, resume_from_checkpoint: Any = None, *args: Any, **kwargs: Any) -> Any:
-        found = resume_from_checkpoint
-        if found is True:
-            found = checkpoints.last_whole(Path(self.args.output_dir), warnings.warn)
-            if found is None:
-                raise ValueError(f"{self.args.output_dir} has no whole checkpoint to resume from")
-        if found:
-            checkpoints.refuse_other(Path(found), self.args)
-            found = str(found)
+        found = checkpoints.to_go_on_from(resume_from_checkpoint, self.args)
         try:
             return super().train(found, *args, **kwargs)
         finally:
@@ -253,19 +244,7 @@ class MaxKTrainer(GRPOTrainer):
 
     def _collect(self) -> None:
         """Gather what the micro-batches since the last time were trained with, and note it."""
-        per_batch = cast(int, self.args.steps_per_generation)
-        every = per_batch * self.num_iterations
-        iteration = (self._step - 1) % every // per_batch
-        one_step = every == self.args.gradient_accumulation_steps
-        self.recorder.collect(None if one_step else iteration, self.plan.skips)
-
-    def _show_advantages(self, weights: Tensor) -> None:
-        """TRL has logged its own advantages; put ours in their place."""
-        shown = self._logs.get("advantages")
-        if shown is not None:
-            count = min(len(weights), len(shown))
-            for i, weight in enumerate(weights[len(weights) - count :].tolist()):
-                shown[len(shown) - count + i] = weight
+        self.recorder.collect(iteration_of(self.args, self._step - 1), self.plan.skips)
 
     def _note(self, name: str, value: float) -> None:
         self._metrics["train" if self._training() else "eval"][name].append(value)

@@ -6,11 +6,21 @@ ends of lines. Bytes that are no UTF-8 are no answer.
 
 import math
 import re
+from decimal import Decimal, InvalidOperation
+
+from maxk.records import StdinTest
 
 # float() takes underscores, "infinity" and digits of every script; printed answers should not.
 # Each part can begin in one place only, so that no run of digits is read twice.
 _NUMBER = re.compile(r"[+-]?+(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][+-]?+\d++)?+", re.ASCII)
 _LONGEST = 400  # characters of a decimal number that stands for another one nearby
+
+
+def right_output(got: bytes, test: StdinTest) -> bool:
+    """Whether this stdout is what a test expects, by the test's own notion of equality."""
+    if test.equality == "livecodebench":
+        return same_lines(got, test.output)
+    return same_output(got, test.output, test.tolerance, exact=test.exact)
 
 
 def same_output(
@@ -59,6 +69,45 @@ def _close_tokens(got: bytes, expected: bytes, tolerance: float) -> bool:
         and math.isfinite(y)
         and math.isclose(x, y, rel_tol=tolerance, abs_tol=tolerance)
     )
+
+
+def same_lines(got: bytes | str, expected: str) -> bool:
+    """Whether LiveCodeBench takes this stdout for the expected one.
+
+    Lines are compared without the blanks at their ends, and so is the whole. Two lines are alike if
+    they have the same characters, or if all tokens of both are numbers of the same values. Blanks
+    and numbers are what Python's strip() and Decimal() say, digits of every script included.
+
+    >>> same_lines("1.50 2\\n\\n", "1.5  2")
+    True
+    >>> same_lines("1 2", "1\\n2")
+    False
+    """
+    try:
+        text = got.decode() if isinstance(got, bytes) else got
+    except UnicodeDecodeError:
+        return False
+    right = expected.strip().split("\n")
+    left = text.strip().split("\n", len(right))  # a line more than there should be is enough
+    return len(left) == len(right) and all(map(_same_line, left, right))
+
+
+def _same_line(got: str, expected: str) -> bool:
+    got, expected = got.strip(), expected.strip()
+    if got == expected:
+        return True
+    wanted = expected.split()
+    tokens = got.split(None, len(wanted) + 1)
+    if len(tokens) != len(wanted):
+        return False
+    try:
+        return all(map(_same_decimal, tokens, wanted))
+    except InvalidOperation:  # no number, or a NaN that signals
+        return False
+
+
+def _same_decimal(got: str, expected: str) -> bool:
+    return Decimal(got) == Decimal(expected)
 
 
 def _lines(text: bytes) -> bytes:

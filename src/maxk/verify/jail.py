@@ -17,7 +17,7 @@ from maxk.verify.protocol import EXIT, KILL, MESSAGE, RUN
 _ZYGOTE = Path(__file__).with_name("zygote.py")
 _START = 300.0  # seconds that a zygote may take: a busy machine is not a broken one
 # One heap and one thread for the libraries, since threads are few and memory is counted.
-_ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "1"} | dict.fromkeys(
+_ENVIRONMENT = {"LANG": "C.UTF-8", "MALLOC_ARENA_MAX": "1"} | dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
 )
 # What programs may import beside the standard library, where it is installed.
@@ -55,7 +55,7 @@ class Jail:
     """A zygote, started here, and the children that it forks on demand.
 
     role: "programs" or "tests", what its children run. packages: what can be imported beside the
-    standard library.
+    standard library. hash_seed: of Python's hashes of texts, which the order of sets follows from.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Jail:
         limits: Limits,
         role: str = "programs",
         packages: tuple[str, ...] = PACKAGES,
+        hash_seed: int = 0,
     ) -> None:
         self.tier, self.limits, self.role, self.packages = tier, limits, role, packages
         self.job = 0
@@ -80,7 +81,7 @@ class Jail:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env=_ENVIRONMENT,
+            env={**_ENVIRONMENT, "PYTHONHASHSEED": str(hash_seed)},
             cwd="/",
             start_new_session=True,
         )

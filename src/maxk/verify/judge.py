@@ -6,6 +6,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,14 +37,17 @@ class Verifier:
         allow_unsafe: bool = False,
         *,
         isolate: Literal["program", "test"] = "program",
+        hash_seeds: int = 1,
         tier: Literal["A", "B"] | None = None,
     ) -> None:
         """Start the jails.
 
         workers: how many programs run at once; default, two per core, since each waits for the
-        judge part of its time. isolate: "test" gives every
-        test a process of its own. tier: ask for less than this machine has. allow_unsafe: where the
-        kernel has no tier, run programs under resource limits alone instead of raising an error.
+        judge part of its time. isolate: "test" gives every test a process of its own. hash_seeds:
+        with 2, what passes is run again under another seed of Python's hashes, which the order of
+        sets depends on, and counts if it passes there too. tier: ask for less than this machine
+        has. allow_unsafe: where the kernel has no tier, run programs under resource limits alone
+        instead of raising an error.
         """
         self.tier = choose_tier(probe(), tier, allow_unsafe)
         self.limits = limits
@@ -56,15 +60,19 @@ class Verifier:
                 f"workers={workers} times limits.memory_bytes={limits.memory_bytes} is more than "
                 f"the {memory_there()} bytes of this machine; use fewer workers or a lower limit"
             )
+        if hash_seeds < 1:
+            raise ValueError(f"hash_seeds={hash_seeds} must be at least 1")
+        self.count, self.hash_seeds = count, hash_seeds
         self.broken_jails = 0  # so far, by programs or by the machine
-        self.workers: list[Worker] = []
+        self.workers: list[Worker] = []  # so many of the first hash seed, then of the next
         self.free: queue.SimpleQueue[int] = queue.SimpleQueue()  # workers that judge nothing now
         self.process, self.closed = os.getpid(), False
         try:
-            for _ in range(count):
-                self.workers.append(Worker(self.tier, limits))
-            for slot, worker in enumerate(self.workers):
+            for place in range(count * hash_seeds):
+                self.workers.append(self._started(place))
+            for worker in self.workers:
                 worker.ready()
+            for slot in range(count):
                 self.free.put(slot)
         except BaseException:
             self.close()
@@ -120,6 +128,9 @@ class Verifier:
                         raise
         raise AssertionError("unreachable")
 
+    def _started(self, place: int) -> Worker:
+        return Worker(self.tier, self.limits, hash_seed=place // self.count)
+
     @contextlib.contextmanager
     def _worker(self) -> Iterator[int]:
         """The number of a worker that no other thread uses meanwhile."""
@@ -129,14 +140,14 @@ class Verifier:
         finally:
             self.free.put(slot)
 
-    def _revive(self, slot: int) -> None:
+    def _revive(self, place: int) -> None:
         """A jail that stands; MachineBroken if none can be started."""
         for attempt in range(3):
-            if not self.workers[slot].closed:
+            if not self.workers[place].closed:
                 return
-            self.workers[slot] = Worker(self.tier, self.limits)
+            self.workers[place] = self._started(place)
             try:
-                self.workers[slot].ready()
+                self.workers[place].ready()
             except WorkerFailed as error:
                 if attempt == 2:
                     raise MachineBroken(str(error)) from None
@@ -171,7 +182,7 @@ class Verifier:
                 except BaseException as error:
                     faults.append(error)
 
-        count = min(len(self.workers), len(jobs))
+        count = min(self.count, len(jobs))
         threads = [threading.Thread(target=work) for _ in range(count)]
         try:
             for thread in threads:
@@ -198,31 +209,54 @@ class Verifier:
         memo: Memo,
         faults: list[BaseException],
     ) -> Verdict:
-        """One verdict. A jail that fails is replaced, unless all is being given up.
+        """One verdict: what passes under one hash seed is run again under the next."""
+        given = list(tests)
+        for test in given:
+            prepared(test, memo)
+        results: list[TestResult] = []
+        for seed in range(self.hash_seeds):
+            left = [i for i in range(len(given)) if not seed or results[i].status is Status.PASSED]
+            if not left and seed:
+                break
+            place = slot + seed * self.count
+            found = self._results(place, program, [given[i] for i in left], memo, faults)
+            if not seed:
+                results = found
+                continue
+            for i, result in zip(left, found, strict=True):
+                if result.status is not Status.PASSED:
+                    why = f"with another hash seed: {result.reason}".removesuffix(": ")
+                    results[i] = replace(result, reason=why)
+        return Verdict(tuple(results), self.tier)
+
+    def _results(
+        self,
+        place: int,
+        program: str,
+        given: list[Test],
+        memo: Memo,
+        faults: list[BaseException],
+    ) -> list[TestResult]:
+        """Of one worker. A jail that fails is replaced, unless all is being given up.
 
         After three failures an honest program says whose fault it is. If that one is judged as it
         should be and the job breaks its jail once more, the job is what breaks jails.
         """
-        given = list(tests)
-        for test in given:
-            prepared(test, memo)
         for attempt in range(_ATTEMPTS):
             try:
-                self._revive(slot)
+                self._revive(place)
                 if attempt == _ATTEMPTS - 1:
-                    check_machine(self.workers[slot])
-                    self.workers[slot].close()
-                    self._revive(slot)
-                results = self.workers[slot].judge(program, given, self.isolate, memo)
-                return Verdict(tuple(results), self.tier)
+                    check_machine(self.workers[place])
+                    self.workers[place].close()
+                    self._revive(place)
+                return self.workers[place].judge(program, given, self.isolate, memo)
             except WorkerFailed as error:
-                self.workers[slot].close()
+                self.workers[place].close()
                 if faults or isinstance(error, MachineBroken):
                     raise
                 self.broken_jails += 1
                 _log.warning("a jail broke while a program was judged: %s", error)
-        broke = TestResult(Status.RUNTIME_ERROR, "broke its jail")
-        return Verdict((broke,) * len(given), self.tier)
+        return [TestResult(Status.RUNTIME_ERROR, "broke its jail")] * len(given)
 
 
 class MachineBroken(WorkerFailed):

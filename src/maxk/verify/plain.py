@@ -21,6 +21,7 @@ except ImportError:  # in the jail there is no package
 
 NODES = 2**32  # handles from here on stand for nodes, by their place in a table
 _MOST = 10**6  # values that an iterator may give
+_LARGE = 10**308  # as large as floats get
 _MOST_NODES = 10**5
 _ITERATORS = (
     types.GeneratorType, map, filter, zip, enumerate, reversed, itertools.chain, itertools.islice,
@@ -71,11 +72,13 @@ def reduced(value: typing.Any, handle: Handles | None = None, depth: int = 0) ->
     kind = type(value)
     if kind in (wire.Handle, wire.Builtin, wire.Iterated, wire.Known):
         return value
-    if kind in (decimal.Decimal, fractions.Fraction) and value == value and abs(value) < 10**15:
+    if kind in (decimal.Decimal, fractions.Fraction) and value == value and abs(value) < _LARGE:
         # An int or a float that it is equal to says the same to ==, and everyone can read it.
         whole, near = int(value), float(value)
         if whole == value or near == value:
             return whole if whole == value else near
+    if kind is decimal.Decimal and value.is_infinite():
+        return float(value)
     if kind in _PARTS:
         parts = [reduced(part, handle, depth + 1) for part in _PARTS[kind](value)]
         return wire.Known(kind.__name__, parts)

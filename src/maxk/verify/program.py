@@ -11,7 +11,7 @@ from collections.abc import Callable
 from maxk.records import Status, StdinTest, Test, TestResult
 from maxk.verify.child import Child
 from maxk.verify.clock import Clock, ProgramClock
-from maxk.verify.compare import same_output
+from maxk.verify.compare import right_output
 from maxk.verify.jail import Jail, Limits, WorkerFailed
 from maxk.verify.requests import Memo, Prepared, prepared
 
@@ -95,7 +95,7 @@ class Program(Child):
         if reply == b"." or self.left:
             # What is longer than this is wrong whatever it is; its beginning is told.
             got = os.pread(self.stdout, size, 0)
-            if same_output(got, test.output, test.tolerance, exact=test.exact):
+            if right_output(got, test):
                 return TestResult(Status.PASSED)
             text = got[:1000].decode("utf-8", "replace").strip()
             return wrong(text and f"got {short(text, _GOT_CHARS)}")

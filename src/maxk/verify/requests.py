@@ -34,6 +34,11 @@ def prepared(test: Test, memo: Memo) -> Prepared:
     return found
 
 
+def check_test(test: Test) -> None:
+    """ValueError if the test is none that can be judged."""
+    _prepared(test)
+
+
 def _prepared(test: Test) -> Prepared:
     if isinstance(test, StdinTest):
         return Prepared(test, (0, len(test.input), test.input, test.output), b"S")

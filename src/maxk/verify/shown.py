@@ -23,15 +23,15 @@ def shown(data: bytes) -> str:
 
     >>> shown(encode([1, {"a": {2}}, list(range(99))]))
     "[1, {'a': {2}}, [0, 1, 2, 3, 4, 5, ...]]"
-    >>> shown(b"l")
-    ''
+    >>> shown(b"l"), shown(b"s\\0\\0\\0\\1\\xff")
+    ('', '')
     """
     parts: list[str] = []
     try:
         _show(Reader(data), parts, 0)
     except _FullError:
         parts.append("...")
-    except MalformedError:
+    except (MalformedError, UnicodeDecodeError):
         return ""
     return "".join(parts)
 

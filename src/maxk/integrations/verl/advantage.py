@@ -6,7 +6,7 @@ prompt of every row, and wants an advantage for each token.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,19 +15,20 @@ from verl.trainer.ppo.core_algos import register_adv_est
 
 from maxk.estimators.groups import fewest, group_advantages
 from maxk.estimators.settings import FACTS, MethodSettings
+from maxk.integrations.verl.settings import (
+    PREFIX,
+    TRAINER,
+    noise,
+    refuse_idle_of_verl,
+    refuse_means,
+    settings_of,
+    several,
+    whole_of,
+)
 
-PREFIX = "maxk-"
-TRAINER = "maxk"  # the trainer_mode under which verl finds ours
-
-
-SETTINGS: dict[str, tuple[type, ...]] = {  # of MethodSettings; verl has no schedule of k
-    "k": (int,),
-    "clamp_delta": (int, float),
-    "masking": (str,),
-}
-_KINDS = {int: "a whole number", float: "a number", str: "text"}
 _log = logging.getLogger(__name__)
 _recomputing = False  # inside our trainer, which keeps the ratios up to date
+_checked: Any = None  # the configuration whose settings were looked at
 
 
 @contextmanager
@@ -39,31 +40,6 @@ def recomputing() -> Iterator[None]:
         yield
     finally:
         _recomputing = False
-
-
-def settings_of(algorithm: Any, method: str) -> MethodSettings:
-    """What verl's table `algorithm` says: `algorithm.maxk` has settings of the method."""
-    given: Mapping[str, Any] = (algorithm.get("maxk") if algorithm is not None else None) or {}
-    for key, value in given.items():
-        if key == "trust_region":
-            raise ValueError(
-                "algorithm.maxk.trust_region is no more; use algorithm.maxk.masking: "
-                "'sequence' for true, 'none' for false"
-            )
-        if key not in SETTINGS:
-            raise ValueError(f"algorithm.maxk.{key} is unknown; use {', '.join(SETTINGS)}")
-        if value is not None and (isinstance(value, bool) or not isinstance(value, SETTINGS[key])):
-            raise ValueError(
-                f"algorithm.maxk.{key}={value!r} is not {_KINDS[SETTINGS[key][-1]]}; write it "
-                "without quotes"
-            )
-    settings = MethodSettings(method, **given)
-    if settings.masking == "token":
-        raise ValueError(
-            "algorithm.maxk.masking=token: verl's loss has no place for the tokens to drop; "
-            "use masking=sequence or masking=none"
-        )
-    return settings
 
 
 def register() -> None:
@@ -92,6 +68,7 @@ def estimator(method: str) -> Callable[..., tuple[Tensor, Tensor]]:
                 f"{PREFIX}{method} needs ratios that verl's own trainers do not recompute: set "
                 f"trainer.v1.trainer_mode={TRAINER}, or use an on-policy method"
             )
+        check_once(config, settings)
         there = members(response_mask)
         scores = group_advantages(
             method,
@@ -111,6 +88,19 @@ def estimator(method: str) -> Callable[..., tuple[Tensor, Tensor]]:
 
     compute.__name__ = compute.__qualname__ = f"maxk_{method.replace('-', '_')}"
     return compute
+
+
+def check_once(algorithm: Any, settings: MethodSettings) -> None:
+    """Refuse what would be wrong, and say what may be, at the first batch with a configuration."""
+    global _checked
+    if algorithm is None or algorithm is _checked:
+        return
+    refuse_idle_of_verl(algorithm, settings.method)
+    if (whole := whole_of(algorithm)) is not None:
+        refuse_means(whole, settings)
+        for said in noise(whole) if several(whole) else ():
+            _log.warning("%s, or make one update on a batch", said)
+    _checked = algorithm
 
 
 def members(response_mask: Tensor) -> Tensor:
