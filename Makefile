@@ -10,7 +10,7 @@ AXE := .axe/axe.min.js
 QUICK := -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20
 
 CHECKS := check-lint check-format check-types check-layers
-.PHONY: help no-space setup browser check $(CHECKS) docs docs-live test suite test-experiments mutants test-old-trl test-peer test-checkers test-attacks test-verl slow taste demo demo-full bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-compare bench-report figures pocket clean results
+.PHONY: help no-space setup browser check $(CHECKS) docs docs-live test suite test-experiments test-jax mutants test-old-trl test-peer test-checkers test-attacks test-verl slow taste demo demo-full bandit ablations bench bench-verifier bench-train bench-farm bench-sampling bench-evaluation bench-compare bench-report figures pocket clean results
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
@@ -77,6 +77,16 @@ suite: setup
 
 test-experiments: setup ## the tests of experiments/: when they or what they import change
 	OMP_NUM_THREADS=1 $(RUN) -m pytest -m "not slow" -n $(WORKERS) --dist loadfile tests/experiments
+
+test-jax: .venv-jax/.installed ## the estimators on JAX arrays
+	.venv-jax/bin/python -m pytest -p no:cacheprovider tests/estimators/test_jax.py
+
+.venv-jax/.installed: $(INSTALLED)
+	$(PYTHON) -m venv .venv-jax
+	@$(RUN) -c "import site; print('import site; site.addsitedir(%r)' % site.getsitepackages()[0])" \
+		>"$$(.venv-jax/bin/python -c 'import site; print(site.getsitepackages()[0])')/maxk.pth"
+	.venv-jax/bin/python -m pip install --quiet jax==0.10.2
+	@touch .venv-jax/.installed
 
 mutants: setup ## put random small faults into the code and count those that the tests notice (15 minutes)
 	$(RUN) tests/mutants.py $(MUTANTS)
@@ -184,4 +194,4 @@ pocket: setup ## train the small model from scratch and put it into the package 
 	cp $(MODEL:%=out/pocket/%) src/maxk/pocket/weights/
 
 clean: ## remove everything that was made
-	rm -rf .venv .venv-bench .venv-old-trl .venv-verl .venv-docs .axe out .checks .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-bench .venv-old-trl .venv-verl .venv-docs .venv-jax .axe out .checks .pytest_cache .ruff_cache .hypothesis .import_linter_cache

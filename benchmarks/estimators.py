@@ -51,7 +51,7 @@ def cases(prompts: int, n: int, k: int) -> dict[str, Call]:
     return {
         "on-policy": lambda: weights(rewards, k),
         "on-policy matrix": lambda: matrix_form.on_policy(rewards, k),
-        "first-order": lambda: weights(rewards, k, log_ratios, order="first"),
+        "first-order": lambda: weights(rewards, k, log_ratios, correction="first"),
         "first-order matrix": lambda: matrix_form.first_order(rewards, deltas, k),
         "exact": lambda: weights(rewards, k, log_ratios),
     }

@@ -18,19 +18,19 @@ from bandit import Rule, Run, entropy, interval, markdown, max_at, named, train
 from torch import Tensor
 
 from maxk.estimators import weights
-from maxk.estimators.gradient import Baseline, Order
-from maxk.estimators.methods import clamp
+from maxk.estimators.clipping import clamp
+from maxk.estimators.combinations import Baseline, Correction
 
 HEAD = ["max@1", "max@128", "entropy"]
 
 
-def rule(k: int, order: Order, baseline: Baseline, clamp_delta: float = math.inf) -> Rule:
+def rule(k: int, order: Correction, baseline: Baseline, clamp_delta: float = math.inf) -> Rule:
     """Weights of a given order and baseline; groups without a preference are left out."""
 
     def advantage(r: Tensor, log_ratios: Tensor) -> Tensor:
-        x = None if order == "on-policy" else clamp(log_ratios, clamp_delta)
+        x = None if order == "none" else clamp(log_ratios, clamp_delta)
         dead = r.amax(-1, keepdim=True) == r.amin(-1, keepdim=True)
-        return torch.where(dead, 0.0, weights(r, k, x, order=order, baseline=baseline))
+        return torch.where(dead, 0.0, weights(r, k, x, correction=order, baseline=baseline))
 
     return advantage
 
@@ -47,7 +47,7 @@ def spread() -> tuple[list[str], list[list[str]]]:
         ("reward (k = 1)", "centred (dr-grpo)"): named("dr-grpo", 4),
         ("reward (k = 1)", "z-score (grpo)"): named("grpo", 4),
         **{
-            ("max@k weights", baseline): Run(rule(4, "on-policy", baseline))
+            ("max@k weights", baseline): Run(rule(4, "none", baseline))
             for baseline in ("none", "mean", "loo", "loo-1", "zscore")
         },
     }
@@ -71,8 +71,8 @@ def baselines() -> tuple[list[str], list[list[str]]]:
 def ratios() -> tuple[list[str], list[list[str]]]:
     """What the ratio is good for: mean-centred weights, 1 to 8 updates a batch"""
     ways = {
-        "no ratio": Run(rule(4, "on-policy", "mean"), ratio="none"),
-        "PPO's clipped ratio": Run(rule(4, "on-policy", "mean"), ratio="clip"),
+        "no ratio": Run(rule(4, "none", "mean"), ratio="none"),
+        "PPO's clipped ratio": Run(rule(4, "none", "mean"), ratio="clip"),
         "first order": Run(rule(4, "first", "mean"), ratio="inside"),
         "exact": Run(rule(4, "exact", "mean"), ratio="inside"),
         "normalized": Run(rule(4, "normalized", "none"), ratio="inside"),
@@ -90,7 +90,7 @@ def trust() -> tuple[list[str], list[list[str]]]:
     bounds = [math.inf, 2.0, 1.0, 0.5, 0.2]
     rows = []
     for updates in (3, 8):
-        for order in ("on-policy", "first", "exact", "normalized"):
+        for order in ("none", "first", "exact", "normalized"):
             baseline = "none" if order == "normalized" else "mean"
             ways = {
                 **{
@@ -106,7 +106,7 @@ def trust() -> tuple[list[str], list[list[str]]]:
             rows += [
                 [str(updates), order, way, *outcome(replace(run, updates=updates))]
                 for way, run in ways.items()
-                if order != "on-policy" or "clamp" not in way
+                if order != "none" or "clamp" not in way
             ]
     return ["updates", "order", "trust region", *HEAD], rows
 
@@ -115,7 +115,7 @@ def unsampled() -> tuple[list[str], list[list[str]]]:
     """Weights that sum to zero leave answers that were not drawn alone (SGD at 3)"""
 
     def with_ratio(r: Tensor, x: Tensor) -> Tensor:
-        return x.exp() * rule(4, "on-policy", "mean")(r, x)
+        return x.exp() * rule(4, "none", "mean")(r, x)
 
     def recentred(inner: Rule) -> Rule:
         def outer(r: Tensor, x: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ import matplotlib
 import torch
 
 from maxk.estimators import weights
-from maxk.estimators.methods import clamp
+from maxk.estimators.clipping import clamp
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
@@ -30,8 +30,8 @@ def error(k: int, lag: float, clamp_delta: float) -> float:
     generator = torch.Generator().manual_seed(0)
     rewards = torch.randint(0, 6, (GROUPS, N), generator=generator) / 5
     log_ratios = lag * torch.randn(GROUPS, N, generator=generator) - lag**2 / 2
-    exact = weights(rewards, k, log_ratios, order="exact", baseline="mean")
-    first = weights(rewards, k, clamp(log_ratios, clamp_delta), order="first", baseline="mean")
+    exact = weights(rewards, k, log_ratios, correction="exact", baseline="mean")
+    first = weights(rewards, k, clamp(log_ratios, clamp_delta), correction="first", baseline="mean")
     return ((first - exact).norm(dim=-1) / exact.norm(dim=-1)).nanmedian().item()
 
 

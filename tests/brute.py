@@ -132,9 +132,9 @@ BASELINES = {"none": plain, "loo": loo, "loo-1": loo_1, "mean": mean, "ratio-mea
 
 
 def weights(r, ratios, k, order, baseline) -> list[Sum]:
-    """The weights by enumeration; "on-policy" is "exact" at ratio 1."""
+    """The weights by enumeration; "none" is "exact" at ratio 1."""
     if order == "normalized":
         return normalized(r, ratios, k)
-    if order == "on-policy":
+    if order == "none":
         order, ratios = "exact", [1.0] * len(r)
     return BASELINES[baseline](r, ratios, k, order)

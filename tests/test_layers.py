@@ -20,7 +20,10 @@ SOURCE = ROOT / "src" / "maxk"
 # Estimators that work on tensors. The metrics, on arrays, and the settings do without.
 TENSORS = {
     f"maxk.estimators.{name}"
-    for name in ("exact", "gradient", "groups", "methods", "subsets", "tensors")
+    for name in (
+        *("clipping", "exact", "gradient", "groups", "methods", "ordered", "ranks", "subsets"),
+        "tensors",
+    )
 }
 # These rooms load a model, or train one.
 WITH_TORCH = {"maxk.train", "maxk.integrations", "maxk.sample", "maxk.merge"}

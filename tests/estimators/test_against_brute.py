@@ -14,7 +14,7 @@ TOLERANCE = 1e-10
 SUBNORMAL = 1e-300  # below it float64 itself has fewer digits
 CASES: list[tuple[Any, Any]] = [
     (order, baseline)
-    for order in ("on-policy", "first", "exact")
+    for order in ("none", "first", "exact")
     for baseline in ("none", "mean", "loo", "loo-1", "ratio-mean")
 ]
 CASES.append(("normalized", "none"))
@@ -68,8 +68,8 @@ def test_weights_are_the_enumerated_sums_for_every_k(batch):
     ratios = x.exp().tolist()
     for k, (order, baseline) in product(range(1, n + 1), CASES):
         if allowed(baseline, k, n) and (order != "normalized" or k < n):
-            at = None if order == "on-policy" else x
-            found = weights(r, k, at, order=order, baseline=baseline)
+            at = None if order == "none" else x
+            found = weights(r, k, at, correction=order, baseline=baseline)
             for got, own_rewards, own_ratios in zip(found, rewards, ratios, strict=True):
                 want = brute.weights(own_rewards, own_ratios, k, order, baseline)
                 assert_close(got, want, (order, baseline, k))
@@ -139,8 +139,8 @@ def test_weights_follow_the_samples_when_they_are_shuffled(group, random):
     random.shuffle(order)
     for k in range(1, len(r) + 1):
         for kind in ("first", "exact"):
-            here = weights(tensor(r), k, tensor(log_ratios), order=kind)
-            there = weights(tensor(r)[order], k, tensor(log_ratios)[order], order=kind)
+            here = weights(tensor(r), k, tensor(log_ratios), correction=kind)
+            there = weights(tensor(r)[order], k, tensor(log_ratios)[order], correction=kind)
             scale = tensor(
                 [
                     x.scale
@@ -156,14 +156,14 @@ def test_groups_of_any_leading_shape_are_independent():
     x = torch.randn(2, 3, 5, 7, generator=generator, dtype=torch.float64)
     for order, baseline in [
         *CASES,
-        ("on-policy", "zscore"),
+        ("none", "zscore"),
         ("first", "zscore"),
         ("exact", "zscore"),
     ]:
-        ratios = None if order == "on-policy" else x
-        batched = weights(r, 3, ratios, order=order, baseline=baseline)
+        ratios = None if order == "none" else x
+        batched = weights(r, 3, ratios, correction=order, baseline=baseline)
         for index in [(0, 0, 0), (1, 2, 4), (0, 1, 3)]:
             one = None if ratios is None else x[index]
-            alone = weights(r[index], 3, one, order=order, baseline=baseline)
+            alone = weights(r[index], 3, one, correction=order, baseline=baseline)
             torch.testing.assert_close(batched[index], alone, rtol=1e-13, atol=1e-13)
     assert max_at_k(r, [1, 7]).shape == (2, 3, 5, 2)

@@ -87,10 +87,10 @@ def test_log_ratios_must_match_the_rewards(call):
 
 
 @pytest.mark.parametrize("baseline", ["mean", "zscore", "loo", "ratio-mean"])
-@pytest.mark.parametrize("order", ["on-policy", "first", "exact"])
+@pytest.mark.parametrize("order", ["none", "first", "exact"])
 def test_centring_at_k_equal_n_is_refused_with_the_fix(baseline, order):
     with pytest.raises(ValueError, match=rf"{baseline}.*k=4 equal to n=4.*k <= 3.*loo-1"):
-        weights(R, 4, None if order == "on-policy" else X, order=order, baseline=baseline)
+        weights(R, 4, None if order == "none" else X, correction=order, baseline=baseline)
 
 
 @pytest.mark.parametrize("method", CENTRED)
@@ -108,10 +108,12 @@ def test_centred_methods_refuse_k_equal_n(method):
 
 
 def test_normalized_weights_take_no_baseline_and_need_k_below_n():
-    with pytest.raises(ValueError, match=r"baseline='mean' with order=.normalized.*leave it out"):
-        weights(R, 2, X, order="normalized", baseline="mean")
-    with pytest.raises(ValueError, match=r"k=4 equal to n=4.*k <= 3.*order=.exact"):
-        weights(R, 4, X, order="normalized")
+    with pytest.raises(
+        ValueError, match=r"baseline='mean' with correction=.normalized.*leave it out"
+    ):
+        weights(R, 2, X, correction="normalized", baseline="mean")
+    with pytest.raises(ValueError, match=r"k=4 equal to n=4.*k <= 3.*correction=.exact"):
+        weights(R, 4, X, correction="normalized")
 
 
 def test_loo_1_needs_k_of_two():
@@ -130,8 +132,8 @@ def test_log_ratios_for_a_method_that_ignores_them_are_refused(method):
 
 
 def test_log_ratios_for_on_policy_weights_are_refused():
-    with pytest.raises(ValueError, match=r"log_ratios is given but order=.on-policy. ignores"):
-        weights(R, 2, X, order="on-policy")
+    with pytest.raises(ValueError, match=r"log_ratios is given but correction=.none. ignores"):
+        weights(R, 2, X, correction="none")
 
 
 def test_pass_at_k_method_refuses_rewards_that_are_not_binary():
@@ -150,9 +152,9 @@ def test_unknown_names_list_the_known_ones():
     with pytest.raises(ValueError, match="method='gpro' is unknown; use one of grpo, "):
         advantages("gpro", R)
     with pytest.raises(
-        ValueError, match="order='second' is unknown; use one of on-policy, first, exact"
+        ValueError, match="correction='second' is unknown; use one of none, first, exact"
     ):
-        weights(R, 2, order="second")
+        weights(R, 2, correction="second")
     with pytest.raises(ValueError, match="baseline='median' is unknown; use one of none, mean"):
         weights(R, 2, baseline="median")
 

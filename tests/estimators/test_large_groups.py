@@ -50,7 +50,7 @@ def test_weights_stay_finite_and_sum_to_k_times_max_at_k(rewards, k):
     assert w.isfinite().all()
     assert w.sum().item() == pytest.approx(k * max_at_k(r, k).item(), rel=1e-9)
     deltas = torch.linspace(-0.5, 0.5, N, dtype=torch.float64)
-    first = weights(r, k, deltas, order="first", baseline="loo" if k < N else "none")
+    first = weights(r, k, deltas, correction="first", baseline="loo" if k < N else "none")
     assert first.isfinite().all()
 
 

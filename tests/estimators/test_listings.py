@@ -23,8 +23,8 @@ def enumerated(k: int, order: str) -> torch.Tensor:
 @pytest.mark.parametrize("k", range(1, 7))
 def test_listing_2_is_equation_8_for_sorted_rewards(k):
     r = torch.tensor(REWARDS, dtype=torch.float64)
-    torch.testing.assert_close(matrix_form.on_policy(r, k), enumerated(k, "on-policy"))
-    torch.testing.assert_close(weights(r, k), enumerated(k, "on-policy"))
+    torch.testing.assert_close(matrix_form.on_policy(r, k), enumerated(k, "none"))
+    torch.testing.assert_close(weights(r, k), enumerated(k, "none"))
 
 
 @pytest.mark.parametrize("k", range(1, 7))
@@ -32,7 +32,7 @@ def test_listing_3_with_its_diagonal_mended_is_appendix_e(k):
     r = torch.tensor(REWARDS, dtype=torch.float64)
     mended = matrix_form.first_order(r, RATIOS - 1, k)
     torch.testing.assert_close(mended, enumerated(k, "first"))
-    torch.testing.assert_close(weights(r, k, RATIOS.log(), order="first"), mended)
+    torch.testing.assert_close(weights(r, k, RATIOS.log(), correction="first"), mended)
 
 
 @pytest.mark.parametrize("k", range(1, 7))
@@ -42,7 +42,7 @@ def test_listing_3_as_printed_is_not_appendix_e(k):
     for deltas in (RATIOS - 1, torch.zeros_like(r)):
         printed = matrix_form.first_order(r, deltas, k, as_printed=True)
         top = matrix_form.share(6, k, 1)
-        error = printed - weights(r, k, deltas.log1p(), order="first")
+        error = printed - weights(r, k, deltas.log1p(), correction="first")
         torch.testing.assert_close(error, top * (r.sum() - r))
         assert error.abs().max() > 0.3
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maxk.estimators import METHODS, advantages, mask_sequences, max_at_k, weights
-from maxk.estimators.gradient import Order
-from maxk.estimators.methods import clamp
+from maxk.estimators.clipping import clamp
+from maxk.estimators.combinations import Correction
 from tests import brute
 
 R = [0.0, 1.0, 0.5, 0.5]
@@ -136,7 +136,7 @@ def test_z_scores_of_off_policy_weights_that_differ_by_rounding_only_are_zero(or
     """At ratio 1 these are equal too, but computed along different paths."""
     for low in range(1, 4):
         r = torch.tensor([0.0] * low + [1 / 3] * (8 - low), dtype=torch.float64)
-        w = weights(r, 4, torch.zeros_like(r), order=order, baseline="zscore")
+        w = weights(r, 4, torch.zeros_like(r), correction=order, baseline="zscore")
         assert (w == 0).all()
 
 
@@ -158,7 +158,7 @@ def test_samples_with_equal_rewards_get_bitwise_equal_on_policy_weights(r, data)
 @given(st.lists(st.integers(-1000, 1000).map(float), min_size=3, max_size=9), st.data())
 def test_z_score_baseline_is_the_enumerated_weights_standardised(r, data):
     k = data.draw(st.integers(1, len(r) - 1))
-    want = brute.weights(r, [1.0] * len(r), k, "on-policy", "mean")
+    want = brute.weights(r, [1.0] * len(r), k, "none", "mean")
     w = tensor([x.value for x in want])
     if w.std() <= 1e-6 * max(x.scale for x in want):
         return  # the quotient of two rounding errors has no digits to compare
@@ -205,7 +205,7 @@ def test_mask_sequences_has_bounds_of_its_own_above_and_below():
     assert mask_sequences(pushed, moved, 0.1, 0.6).tolist() == [1.0, 1.0, 0.0, 0.0]
 
 
-ORDER_OF: dict[str, Order] = {"off-policy": "first", "off-policy-exact": "exact"}
+ORDER_OF: dict[str, Correction] = {"off-policy": "first", "off-policy-exact": "exact"}
 
 
 @pytest.mark.parametrize("method", ["off-policy", "off-policy-exact", "off-policy-normalized"])
@@ -216,7 +216,7 @@ def test_off_policy_methods_clamp_at_half_unless_told_otherwise(method):
     order = ORDER_OF.get(method, "normalized")
     baseline = "mean" if method in ORDER_OF else "none"
     for clamp_delta, ratios in ((None, clamped), (0.5, clamped), (math.inf, x)):
-        due = weights(r, 2, ratios, order=order, baseline=baseline)
+        due = weights(r, 2, ratios, correction=order, baseline=baseline)
         torch.testing.assert_close(advantages(method, r, 2, x, clamp_delta=clamp_delta), due)
     far = advantages(method, r, 2, x) - advantages(method, r, 2, x, clamp_delta=math.inf)
     assert far.abs().max() > 0.01, "the clamp changes nothing here"

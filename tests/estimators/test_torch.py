@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from maxk.estimators import METHODS, advantages, max_at_k, pass_at_k, subset_max, weights
-from maxk.estimators.gradient import BASELINES
+from maxk.estimators.combinations import BASELINES
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
@@ -149,7 +149,7 @@ x = torch.randn(3, 5, generator=generator) / 4
 calls = {
     "max_at_k": lambda r, x: max_at_k(r, 3),
     "on-policy": lambda r, x: weights(r, 3, baseline="loo"),
-    "first": lambda r, x: weights(r, 3, x, order="first", baseline="loo"),
+    "first": lambda r, x: weights(r, 3, x, correction="first", baseline="loo"),
     "exact": lambda r, x: weights(r, 3, x, baseline="loo"),
     "exact loo-1": lambda r, x: weights(r, 3, x, baseline="loo-1"),
     "max-rl": lambda r, x: advantages("max-rl", r),

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from maxk.estimators import advantages, max_at_k, subset_max, weights
-from maxk.estimators.gradient import Baseline, Order
+from maxk.estimators.combinations import Baseline, Correction
 
 ANSWERS, N = 4, 5
 REWARDS = torch.tensor([0.0, 0.3, 0.3, 1.0], dtype=torch.float64)
@@ -107,7 +107,7 @@ def test_on_policy_weights_on_off_policy_samples_are_biased(k):
 def test_the_bias_of_the_first_order_weights_vanishes_with_the_square_of_the_drift(k):
     bias = []
     for scale in (1.0, 0.1, 0.01):
-        w = weights(REWARDS[DRAWS], k, log_ratios(scale * DRIFT), order="first")
+        w = weights(REWARDS[DRAWS], k, log_ratios(scale * DRIFT), correction="first")
         error = expected_gradient(w, scale * DRIFT) - true_gradient(k)
         bias.append((error.norm() / true_gradient(k).norm()).item())
     print(f"k={k}: relative bias {bias[0]:.3%}, {bias[1]:.4%}, {bias[2]:.6%} at drift 1, 0.1, 0.01")
@@ -122,7 +122,7 @@ def test_the_bias_of_normalized_weights_falls_with_the_number_of_samples(k):
     due = true_gradient(k)
 
     def angle(
-        n: int, drift: torch.Tensor, order: Order = "normalized", baseline: Baseline = "none"
+        n: int, drift: torch.Tensor, order: Correction = "normalized", baseline: Baseline = "none"
     ) -> float:
         """1 - cosine of the expected step to the gradient, all draws of n visited."""
         draws = torch.tensor(list(itertools.product(range(ANSWERS), repeat=n)))
@@ -145,7 +145,7 @@ def test_the_bias_of_normalized_weights_falls_with_the_number_of_samples(k):
 
 def test_first_order_weights_are_exact_for_k_of_one():
     """One ratio per subset: 1 + delta is rho, and nothing was cut off."""
-    w = weights(REWARDS[DRAWS], 1, log_ratios(DRIFT), order="first")
+    w = weights(REWARDS[DRAWS], 1, log_ratios(DRIFT), correction="first")
     assert close(expected_gradient(w, DRIFT), true_gradient(1))
 
 

@@ -36,7 +36,7 @@ def test_the_top_is_pushed_up_and_the_rest_down():
 
 def test_all_k_is_the_mean_of_all_gradients_weighted_by_one_over_k():
     rewards = torch.rand(20, 8, generator=torch.manual_seed(2)).double()
-    wanted = sum(weights(rewards, k, order="on-policy", baseline="loo") / k for k in (1, 2, 3))
+    wanted = sum(weights(rewards, k, correction="none", baseline="loo") / k for k in (1, 2, 3))
     assert torch.allclose(all_k(rewards, 3), torch.as_tensor(wanted) / (1 + 1 / 2 + 1 / 3))
     assert all_k(rewards, 7).sum(-1).abs().max() < 1e-9
 

@@ -8,17 +8,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from maxk.estimators.metrics import max_at_k, pass_at_k
+from maxk.estimators.objectives import Objective
 from maxk.estimators.settings import FACTS, MethodFacts, MethodSettings
 
 if TYPE_CHECKING:
+    from maxk.estimators.clipping import mask_sequences
     from maxk.estimators.gradient import subset_max, weights
-    from maxk.estimators.methods import METHODS, advantages, mask_sequences
+    from maxk.estimators.methods import METHODS, advantages
 
 __all__ = [
     "FACTS",
     "METHODS",
     "MethodFacts",
     "MethodSettings",
+    "Objective",
     "advantages",
     "mask_sequences",
     "max_at_k",
@@ -30,7 +33,7 @@ __all__ = [
 _NEEDS_TORCH = {
     "METHODS": "methods",
     "advantages": "methods",
-    "mask_sequences": "methods",
+    "mask_sequences": "clipping",
     "subset_max": "gradient",
     "weights": "gradient",
 }

@@ -1,35 +1,33 @@
-"""max@k of a group, off-policy or on, and the weight of each sample in its policy gradient.
+"""An objective of a group, off-policy or on, and the weight of each sample in its policy gradient.
 
-    S_k(r, rho) = mean over k-subsets I of  prod_{i in I} rho_i * max_{i in I} r_i
-    grad S_k    = sum_i w_i grad log pi(y_i | x),     w_i = dS_k / d log rho_i
+    S(r, rho) = mean over k-subsets I of  prod_{i in I} rho_i * f(r_I),  for max@k f is the maximum
+    grad S    = sum_i w_i grad log pi(y_i | x),     w_i = dS / d log rho_i
 
 `rewards` and `log_ratios` are [..., n]: any number of prompts, n samples each. A log-ratio is
 log pi(y|x) - log pi_old(y|x) summed over the tokens of y. Everything is computed in float64.
 """
 
-from typing import Literal, get_args
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from maxk.estimators import exact, subsets
+from maxk.estimators import exact, ordered, ranks, subsets
 from maxk.estimators.checks import check_k
+from maxk.estimators.combinations import Baseline, Correction, check_combination
+from maxk.estimators.objectives import Objective, Part, max_at_k
+from maxk.estimators.places import Parts
 from maxk.estimators.tensors import check_finite, check_log_ratios, check_rewards, result_dtype
 
-Order = Literal["on-policy", "first", "exact", "normalized"]
-Baseline = Literal["none", "mean", "zscore", "loo", "loo-1", "ratio-mean"]
-
-ORDERS: tuple[Order, ...] = get_args(Order)
-BASELINES: tuple[Baseline, ...] = get_args(Baseline)
 OVERFLOW = "a product of k ratios is past the range of float64: clamp the log-ratios"
 
 
 def weights(
     rewards: Shaped[Tensor, "*batch n"],
-    k: int,
+    k: int | Objective,
     log_ratios: Float[Tensor, "*batch n"] | None = None,
-    order: Order = "exact",
+    correction: Correction = "exact",
     baseline: Baseline = "none",
 ) -> Float[Tensor, "*batch n"]:
     r"""Weight w_i of every sample in the gradient of max@k: minimise -sum_i w_i log pi(y_i|x).
@@ -37,11 +35,14 @@ def weights(
     .. math:: w_i = \frac{\partial S_k}{\partial l_i} = \binom{n}{k}^{-1} \sum_{I \ni i}
               \prod_{j \in I} \rho_j \max_{j \in I} r_j, \quad \rho_i = e^{l_i}
 
-    order: how the ratios enter.
+    k: the k of max@k, or another objective (`maxk.estimators.objectives`), whose f takes the place
+    of the maximum. Several parts are summed, each with its weight.
 
-    - "on-policy": w_i = dS_k/dl_i at rho = 1 (paper eq. 8-9), O(n log n); takes no log_ratios.
+    correction: how the ratios enter.
+
+    - "none": w_i = dS_k/dl_i at rho = 1 (paper eq. 8-9), O(n log n); takes no log_ratios.
     - "first": to first order in rho - 1 (paper section 3.3), O(n log n); biased off-policy.
-    - "exact": at the actual rho (paper eq. 10), O(nk); without log_ratios it is "on-policy".
+    - "exact": at the actual rho (paper eq. 10), O(nk); without log_ratios it is "none".
     - "normalized": the gradient of S_k(r, rho) / S_k(1, rho) at the actual rho, O(nk): subsets
       count in proportion to their ratios and no more. Biased, but by less the larger n is; bounded
       whatever the ratios are, and never of the wrong sign for the best or the worst sample. Sums to
@@ -68,23 +69,18 @@ def weights(
     (arXiv 2505.15201) for the on-policy weights and "loo-1"; MaxPO and OrderGrad have n/k times
     "loo".
     """
-    if order not in ORDERS:
-        raise ValueError(f"order={order!r} is unknown; use one of {', '.join(ORDERS)}")
-    if baseline not in BASELINES:
-        raise ValueError(f"baseline={baseline!r} is unknown; use one of {', '.join(BASELINES)}")
-    if log_ratios is not None and order == "on-policy":
-        raise ValueError(
-            'log_ratios is given but order="on-policy" ignores it; leave it out, or use '
-            'order="exact"'
-        )
     r = check_rewards(rewards)
-    k = check_k(k, r.shape[-1])
-    if order == "normalized":
-        check_normalized(baseline, k, r.shape[-1])
-    check_baseline(baseline, k, r.shape[-1])
+    objective = k if isinstance(k, Objective) else max_at_k(check_k(k, r.shape[-1]))
+    check_combination(objective, correction, baseline, r.shape[-1])
+    if log_ratios is not None and correction == "none":
+        raise ValueError(
+            'log_ratios is given but correction="none" ignores it; leave it out, or use '
+            'correction="exact"'
+        )
+    check_binary(objective, r)
     log_rho = None if log_ratios is None else check_log_ratios(log_ratios, rewards)
     with torch.no_grad():
-        w = group_weights(r, k, log_rho, order, baseline)
+        w = group_weights(r, objective, log_rho, correction, baseline)
     check_finite("the weight", w, OVERFLOW)
     return w.to(result_dtype(rewards, log_ratios))
 
@@ -141,87 +137,98 @@ class SubsetMax(torch.autograd.Function):
 
 
 def group_weights(
-    r: Tensor, k: int, log_ratios: Tensor | None, order: str, baseline: str
+    r: Tensor, objective: Objective, log_ratios: Tensor | None, correction: str, baseline: str
 ) -> Tensor:
     """`weights` of checked float64 arguments."""
+    parts = objective.of(r.shape[-1])
+    if objective.threshold is not None:
+        r = (r >= objective.threshold).double()
     r, position = r.sort(dim=-1)
-    if log_ratios is None:
-        w = on_policy_weights(r, k, "mean" if order == "normalized" else baseline)
+    if log_ratios is None or correction == "none":
+        w = at_ratio_1(r, parts, "mean" if correction == "normalized" else baseline)
     else:
-        w = OFF_POLICY[order](r, log_ratios.gather(-1, position), k, baseline)
+        w = OFF_POLICY[correction](r, log_ratios.gather(-1, position), parts, baseline)
     return unsort(w, position)
 
 
-def check_baseline(baseline: str, k: int, n: int) -> None:
-    """ValueError where a baseline is undefined or leaves nothing to train on."""
-    if baseline in ("mean", "zscore", "loo", "ratio-mean") and k == n:
+def check_binary(objective: Objective, r: Tensor) -> None:
+    if not objective.binary or objective.threshold is not None or torch.compiler.is_compiling():
+        return
+    if not bool(((r == 0) | (r == 1)).all()):
+        bad = r[(r != 0) & (r != 1)][0].item()
         raise ValueError(
-            f"baseline={baseline!r} with k={k} equal to n={n}: there is one subset, every sample "
-            "has the same weight, and centring leaves nothing to train on; use k < n "
-            f'(k <= {n - 1}) or baseline="loo-1"'
-        )
-    if baseline == "loo-1" and k == 1:
-        raise ValueError(
-            'baseline="loo-1" with k=1 asks for the best of no samples; use k >= 2 or '
-            'baseline="loo"'
+            f"rewards has an entry {bad}; {objective} is for binary rewards: pass "
+            "(rewards >= 1).float()"
         )
 
 
-def check_normalized(baseline: str, k: int, n: int) -> None:
-    """ValueError where normalized weights are asked for something that they are not."""
-    if baseline != "none":
-        raise ValueError(
-            f'baseline={baseline!r} with order="normalized": its weights are centred without one; '
-            'leave it out, or use order="exact"'
-        )
-    if k == n:
-        raise ValueError(
-            f'order="normalized" with k={k} equal to n={n}: there is one subset, and no sample '
-            f'makes it better than it is; use k < n (k <= {n - 1}) or order="exact"'
-        )
-
-
-def on_policy_weights(rewards: Tensor, k: int, baseline: str) -> Tensor:
+def at_ratio_1(r: Tensor, parts: Parts, baseline: str) -> Tensor:
     if baseline == "loo-1":
-        return subsets.on_policy_marginal(rewards, k)
-    w = subsets.on_policy(rewards, k)
-    # At ratio 1 all samples share one S_k, and `loo` is the mean baseline with its scale restored.
-    return centred(w) / (1 - k / w.shape[-1]) if baseline == "loo" else against(baseline, w)
+        return sum_of(parts, lambda part: at_either_end(subsets.on_policy_marginal, part, r))
+    if baseline != "loo":
+        return against(baseline, ranks.on_policy(r, parts))
+    # All samples share one value, and `loo` is the mean baseline with its scale restored.
+    return centred(ranks.on_policy(r, scaled(parts, lambda k: 1 / (1 - k / r.shape[-1]))))
 
 
-def first_order_weights(rewards: Tensor, log_ratios: Tensor, k: int, baseline: str) -> Tensor:
+def first_order_weights(r: Tensor, log_ratios: Tensor, parts: Parts, baseline: str) -> Tensor:
     deltas = log_ratios.expm1()
     if baseline == "loo-1":
-        return subsets.first_order_marginal(rewards, deltas, k)
-    w = subsets.first_order(rewards, deltas, k)
+        way = subsets.first_order_marginal
+        return sum_of(parts, lambda part: at_either_end(way, part, r, deltas))
+    w = ranks.first_order(r, deltas, parts)
     if baseline == "loo":
-        return leave_one_out(w, log_ratios, subsets.first_order_without(rewards, deltas, k), k)
-    return in_proportion(w, log_ratios) if baseline == "ratio-mean" else against(baseline, w)
+        others = scaled(parts, lambda k: k / (r.shape[-1] - k))
+        return w - log_ratios.exp() * ranks.first_order_without(r, deltas, others)
+    return against(baseline, w, log_ratios)
 
 
-def exact_weights(rewards: Tensor, log_ratios: Tensor, k: int, baseline: str) -> Tensor:
-    coins = exact.coins(log_ratios, k)
-    if baseline == "loo-1":
-        return exact.marginal(coins, rewards, k)
-    if baseline == "loo":
-        w, without = exact.inside_and_outside(coins, rewards, k)
-        return leave_one_out(w, log_ratios, without, k)
-    w = exact.inside(coins, rewards)
-    return in_proportion(w, log_ratios) if baseline == "ratio-mean" else against(baseline, w)
+def exact_weights(r: Tensor, log_ratios: Tensor, parts: Parts, baseline: str) -> Tensor:
+    if baseline in ("loo", "loo-1"):
+        way = exact_loo if baseline == "loo" else exact_marginal
+        return sum_of(parts, lambda part: at_either_end(way, part, r, log_ratios))
+    w = sum_of(parts, lambda part: at_either_end(exact_inside, part, r, log_ratios))
+    return against(baseline, w, log_ratios)
 
 
-def normalized_weights(rewards: Tensor, log_ratios: Tensor, k: int, _: str) -> Tensor:
-    return exact.normalized(exact.coins(log_ratios, k), rewards, k)
+def normalized_weights(r: Tensor, log_ratios: Tensor, parts: Parts, _: str) -> Tensor:
+    return sum_of(parts, lambda part: at_either_end(normalized, part, r, log_ratios))
 
 
-def leave_one_out(w: Tensor, log_ratios: Tensor, without: Tensor, k: int) -> Tensor:
-    """w_i - rho_i k/(n-k) (S_k over the subsets without i), which is rho_i k/n S_k(others)."""
-    return w - log_ratios.exp() * (k / (w.shape[-1] - k)) * without
+def at_either_end(way: Callable[..., Tensor], part: Part, r: Tensor, *others: Tensor) -> Tensor:
+    """A way that is linear in the rewards; the worst of k is the best of negated rewards."""
+    if not part.is_worst or part.is_best:
+        return way(r, *others, part)
+    best = Part(part.weight, part.ranks[::-1])
+    return -way(-r.flip(-1), *(x.flip(-1) for x in others), best).flip(-1)
 
 
-def in_proportion(w: Tensor, log_ratios: Tensor) -> Tensor:
-    """w_i - rho_i sum(w) / sum(rho)."""
-    return w - log_ratios.softmax(-1) * w.sum(-1, keepdim=True)
+def exact_inside(r: Tensor, log_ratios: Tensor, part: Part) -> Tensor:
+    coins = exact.coins(log_ratios, part.k)
+    if part.is_best:
+        return exact.inside(coins, r)
+    return ordered.inside_and_outside(coins, r, part.ranks)[0]
+
+
+def exact_loo(r: Tensor, log_ratios: Tensor, part: Part) -> Tensor:
+    """w_i - rho_i k/(n-k) (the value over the subsets without i): rho_i k/n times the others'."""
+    coins = exact.coins(log_ratios, part.k)
+    if part.is_best:
+        w, without = exact.inside_and_outside(coins, r, part.k)
+    else:
+        w, without = ordered.inside_and_outside(coins, r, part.ranks)
+    return w - log_ratios.exp() * (part.k / (r.shape[-1] - part.k)) * without
+
+
+def exact_marginal(r: Tensor, log_ratios: Tensor, part: Part) -> Tensor:
+    return exact.marginal(exact.coins(log_ratios, part.k), r, part.k)
+
+
+def normalized(r: Tensor, log_ratios: Tensor, part: Part) -> Tensor:
+    coins = exact.coins(log_ratios, part.k)
+    if part.is_best:
+        return exact.normalized(coins, r, part.k)
+    return ordered.normalized(coins, r, part.ranks)
 
 
 OFF_POLICY = {
@@ -231,8 +238,20 @@ OFF_POLICY = {
 }
 
 
-def against(baseline: str, w: Tensor) -> Tensor:
-    """The baselines that need nothing but the weights."""
+def scaled(parts: Parts, by: Callable[[int], float]) -> Parts:
+    """The parts with weights times a number that depends on k."""
+    return tuple(part._replace(weight=part.weight * by(part.k)) for part in parts)
+
+
+def sum_of(parts: Parts, each: Callable[[Part], Tensor]) -> Tensor:
+    first, *others = (part.weight * each(part) for part in parts)
+    return sum(others, start=first)
+
+
+def against(baseline: str, w: Tensor, log_ratios: Tensor | None = None) -> Tensor:
+    """The baselines that need nothing but the weights, and for "ratio-mean" the ratios."""
+    if baseline == "ratio-mean" and log_ratios is not None:
+        return w - log_ratios.softmax(-1) * w.sum(-1, keepdim=True)
     ways = {"none": lambda x: x, "mean": centred, "ratio-mean": centred, "zscore": zscore}
     return ways[baseline](w)
 

@@ -9,28 +9,32 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from maxk.estimators.checks import check_k
+from maxk.estimators.clipping import clamp
+from maxk.estimators.combinations import Baseline, Correction, check_combination
 from maxk.estimators.gradient import (
     OVERFLOW,
     all_equal,
     centred,
-    check_baseline,
+    check_binary,
     group_weights,
     zscore,
 )
+from maxk.estimators.objectives import Objective, max_at_k
 from maxk.estimators.settings import FACTS, MethodFacts
 from maxk.estimators.tensors import check_finite, check_log_ratios, check_rewards, result_dtype
 
 
 def on_policy(r: Tensor, k: int, baseline: str = "none") -> Tensor:
     """The on-policy weights, eq. 9, against a baseline."""
-    check_baseline(baseline, k, r.shape[-1])
-    return group_weights(r, k, None, "on-policy", baseline)
+    check_combination(max_at_k(k), "none", baseline, r.shape[-1])
+    return group_weights(r, max_at_k(k), None, "none", baseline)
 
 
 def grpo(r: Tensor) -> Tensor:
@@ -163,7 +167,7 @@ def off_policy(r: Tensor, k: int, log_ratios: Tensor | None) -> Tensor:
               w'_i = \binom{n}{k}^{-1} \sum_{I \ni i}
               \Bigl(1 + \sum_{j \in I} (\rho_j - 1)\Bigr) \max_{j \in I} r_j
     """
-    return group_weights(r, k, log_ratios, "first", "mean")
+    return group_weights(r, max_at_k(k), log_ratios, "first", "mean")
 
 
 def off_policy_exact(r: Tensor, k: int, log_ratios: Tensor | None) -> Tensor:
@@ -172,7 +176,7 @@ def off_policy_exact(r: Tensor, k: int, log_ratios: Tensor | None) -> Tensor:
     .. math:: A_i = w_i - \bar w, \quad
               w_i = \binom{n}{k}^{-1} \sum_{I \ni i} \prod_{j \in I} \rho_j \max_{j \in I} r_j
     """
-    return group_weights(r, k, log_ratios, "exact", "mean")
+    return group_weights(r, max_at_k(k), log_ratios, "exact", "mean")
 
 
 def off_policy_normalized(r: Tensor, k: int, log_ratios: Tensor | None) -> Tensor:
@@ -180,7 +184,7 @@ def off_policy_normalized(r: Tensor, k: int, log_ratios: Tensor | None) -> Tenso
 
     .. math:: A_i = \frac{\partial}{\partial \log \rho_i} \frac{S_k(r, \rho)}{S_k(1, \rho)}
     """
-    return group_weights(r, k, log_ratios, "normalized", "none")
+    return group_weights(r, max_at_k(k), log_ratios, "normalized", "none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,14 +216,16 @@ METHODS: dict[str, Method] = {
 
 
 def advantages(
-    method: str,
+    method: str | Objective,
     rewards: Shaped[Tensor, "*batch n"],
     k: int | None = None,
     log_ratios: Float[Tensor, "*batch n"] | int | None = None,
     *,
+    correction: Correction | None = None,
+    baseline: Baseline | None = None,
     clamp_delta: float | None = None,
 ) -> Float[Tensor, "*batch n"]:
-    r"""Advantage of every sample under a named method (the keys of `METHODS`).
+    r"""Advantage of every sample under a named method (the keys of `METHODS`) or an objective.
 
     .. math:: \nabla J \approx \sum_i A_i \nabla \log \pi(y_i \mid x)
 
@@ -229,32 +235,34 @@ def advantages(
     takes that for granted. clamp_delta bounds |rho - 1| there: None is the method's default
     (`maxk.estimators.settings.FACTS`), math.inf no clamp.
 
+    With an objective (`maxk.estimators.objectives`) instead of a name, `correction` says how the
+    log-ratios enter ("none", "first", "exact" or "normalized") and `baseline` what is subtracted;
+    the latter is "loo" unless given, and "none" for "normalized". `weights` explains both. Ratios
+    are not clamped unless clamp_delta is given.
+
     The result is detached, in the dtype of the inputs. A group whose rewards are all equal says
-    nothing about which sample is better and gets exactly 0 from every method.
+    nothing about which sample is better and gets exactly 0.
 
     >>> advantages("grpo", torch.tensor([[0.0, 1.0, 0.5, 0.5], [1.0, 1.0, 1.0, 1.0]]))
     tensor([[-1.2247,  1.2247,  0.0000,  0.0000],
             [ 0.0000,  0.0000,  0.0000,  0.0000]])
     """
-    if method not in METHODS:
+    if isinstance(method, str) and method not in METHODS:
         raise ValueError(f"method={method!r} is unknown; use one of {', '.join(METHODS)}")
-    chosen = METHODS[method]
     r = check_rewards(rewards)
     n = r.shape[-1]
     if n < 2:
-        raise ValueError(f"rewards has n={n} sample per prompt; method={method!r} needs n >= 2")
-    arguments: list[int | Tensor | None] = []
-    if chosen.uses_k:
-        if k is None:
+        raise ValueError(f"rewards has n={n} sample per prompt; method='{method}' needs n >= 2")
+    if isinstance(method, Objective):
+        way = combined(method, k, correction, baseline, n)
+        check_binary(method, r)
+    else:
+        way = named(method, k, n)
+        if correction is not None or baseline is not None:
+            name = "correction" if correction is not None else "baseline"
             raise ValueError(
-                f"k=None but method={method!r} optimises max@k; pass k, e.g. k={n // 2}"
-            )
-        arguments.append(check_k(k, n))
-        if chosen.needs_k_below_n and k == n:
-            raise ValueError(
-                f"k={k} equal to n={n} with method={method!r}: every sample has the same weight "
-                f"and centring leaves nothing to train on; use k < n (k <= {n - 1}) or "
-                "method='bon-loo'"
+                f"{name} is given but method={method!r} has its own; leave it out, or pass an "
+                "objective such as maxk.estimators.objectives.max_at_k(4) in place of the name"
             )
     if isinstance(log_ratios, int):
         if log_ratios != 0:
@@ -263,68 +271,78 @@ def advantages(
                 "the policy is the one that sampled"
             )
         log_ratios = None
-    elif log_ratios is None and chosen.off_policy and not torch.compiler.is_compiling():
+    elif log_ratios is None and way.off_policy and not torch.compiler.is_compiling():
         warnings.warn(
-            f"method={method!r} without log_ratios takes the samples for the policy's own; pass "
-            "their log-ratios, or log_ratios=0 if they are",
+            f"{way.name} without log_ratios takes the samples for the policy's own; pass their "
+            "log-ratios, or log_ratios=0 if they are",
             stacklevel=2,
         )
-    if chosen.off_policy:
-        bound = chosen.clamp_delta if clamp_delta is None else clamp_delta
-        assert bound is not None, "an off-policy method has a default"
-        arguments.append(
-            None if log_ratios is None else clamp(check_log_ratios(log_ratios, rewards), bound)
-        )
+    log_rho = None
+    if way.off_policy:
+        bound = way.clamp_delta if clamp_delta is None else clamp_delta
+        if log_ratios is not None:
+            log_rho = clamp(check_log_ratios(log_ratios, rewards), bound)
     elif log_ratios is not None or clamp_delta is not None:
         name = "log_ratios" if log_ratios is not None else "clamp_delta"
-        raise ValueError(
-            f"{name} is given but method={method!r} ignores it; leave it out, or use "
-            "method='off-policy-exact'"
-        )
+        raise ValueError(f"{name} is given but {way.name} ignores it; leave it out, or {way.fix}")
     with torch.no_grad():
-        out = torch.where(all_equal(r), 0.0, chosen.function(r, *arguments))
+        out = torch.where(all_equal(r), 0.0, way.function(r, log_rho))
     if log_ratios is not None:
         check_finite("the advantage", out, OVERFLOW)
     return out.to(result_dtype(rewards, log_ratios))
 
 
-def clamp(log_ratios: Tensor, clamp_delta: float) -> Tensor:
-    """Log-ratios with |rho - 1| <= clamp_delta (Listing 3 of the paper clamps delta so).
+@dataclass(frozen=True)
+class Way:
+    """What `advantages` was asked for: a function of checked rewards and log-ratios."""
 
-    clamp_delta=math.inf changes nothing.
-    """
-    if not clamp_delta > 0:
-        raise ValueError(f"clamp_delta={clamp_delta} must be above 0; use math.inf for no clamp")
-    low = math.log1p(-clamp_delta) if clamp_delta < 1 else -math.inf
-    return log_ratios.clamp(low, math.log1p(clamp_delta))
-
-
-def mask_sequences(
-    advantages: Float[Tensor, "*batch n"],
-    log_ratios: Float[Tensor, "*batch n"],
-    epsilon: float = 0.2,
-    epsilon_high: float | None = None,
-) -> Float[Tensor, "*batch n"]:
-    r"""Advantages, but 0 for samples that have already moved enough the way they are pushed.
-
-    .. math:: A_i \, 1\bigl[1 - \epsilon \le \rho_i \text{ or } A_i > 0\bigr] \,
-              1\bigl[\rho_i \le 1 + \epsilon_{high} \text{ or } A_i < 0\bigr]
-
-    A sample is dropped if rho > 1 + epsilon_high (default: epsilon) and its advantage is positive,
-    or rho < 1 - epsilon and it is negative: where PPO's clipped objective is flat. For advantages
-    that contain rho already (the off-policy methods), which clipping rho again would distort.
-
-    >>> mask_sequences(torch.tensor([1.0, 1.0, -1.0]), torch.tensor([0.5, -0.5, -0.5]))
-    tensor([0., 1., 0.])
-    """
-    high = epsilon if epsilon_high is None else epsilon_high
-    for name, value in (("epsilon", epsilon), ("epsilon_high", high)):
-        if not value > 0:
-            raise ValueError(f"{name}={value} must be above 0")
-    return torch.where(moved(advantages, log_ratios.detach(), epsilon, high), 0.0, advantages)
+    name: str
+    function: Callable[[Tensor, Tensor | None], Tensor]
+    off_policy: bool
+    clamp_delta: float
+    fix: str  # if log-ratios are given and it takes none
 
 
-def moved(advantages: Tensor, log_ratios: Tensor, low: float, high: float) -> Tensor:
-    """Where rho is above 1 + high and pushed up, or below 1 - low and pushed down."""
-    change = log_ratios.expm1()
-    return ((advantages > 0) & (change > high)) | ((advantages < 0) & (change < -low))
+def named(method: str, k: Any, n: int) -> Way:
+    chosen = METHODS[method]
+    if chosen.uses_k and k is None:
+        raise ValueError(f"k=None but method={method!r} optimises max@k; pass k, e.g. k={n // 2}")
+    arguments = [check_k(k, n)] if chosen.uses_k else []
+    if chosen.needs_k_below_n and k == n:
+        raise ValueError(
+            f"k={k} equal to n={n} with method={method!r}: every sample has the same weight "
+            f"and centring leaves nothing to train on; use k < n (k <= {n - 1}) or "
+            "method='bon-loo'"
+        )
+
+    def function(r: Tensor, log_ratios: Tensor | None) -> Tensor:
+        return chosen.function(r, *arguments, *[log_ratios] * chosen.off_policy)
+
+    return Way(
+        name=f"method={method!r}",
+        function=function,
+        off_policy=chosen.off_policy,
+        clamp_delta=math.inf if chosen.clamp_delta is None else chosen.clamp_delta,
+        fix="use method='off-policy-exact'",
+    )
+
+
+def combined(
+    objective: Objective,
+    k: Any,
+    correction: Correction | None,
+    baseline: Baseline | None,
+    n: int,
+) -> Way:
+    if k is not None:
+        raise ValueError(f"k={k} is given but {objective} has its own; leave k out")
+    how = "none" if correction is None else correction
+    against = ("none" if how == "normalized" else "loo") if baseline is None else baseline
+    check_combination(objective, how, against, n)
+    return Way(
+        name=f'{objective} with correction="{how}"',
+        function=lambda r, log_ratios: group_weights(r, objective, log_ratios, how, against),
+        off_policy=how != "none",
+        clamp_delta=math.inf,
+        fix='pass correction="normalized"',
+    )

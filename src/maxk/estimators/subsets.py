@@ -20,6 +20,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
+from maxk.estimators.objectives import Part
+
 Row = Float[Tensor, "*batch n"]
 
 
@@ -65,65 +67,18 @@ def after(x: Row) -> Row:
     return before(x.flip(-1)).flip(-1)
 
 
-def on_policy(rewards: Row, k: int) -> Row:
-    """dS_k/dl_i at ratio 1, paper eq. 8-9: top_i r_i + sum_{j>i} pair_j r_j. O(n).
-
-    Equal rewards get bitwise equal weights, so that centred groups without a preference are
-    exactly zero instead of rounding noise.
-    """
-    share = shares(rewards.shape[-1], k, rewards.device)
-    # The best of k samples is never below the k-th smallest: lower rewards make no difference.
-    rewards = torch.maximum(rewards, rewards[..., k - 1 : k]).contiguous()
-    weights = share.top * rewards + after(share.pair * rewards)
-    last_equal = torch.searchsorted(rewards, rewards, right=True) - 1
-    return weights.gather(-1, last_equal)
-
-
-def on_policy_marginal(rewards: Row, k: int) -> Row:
+def on_policy_marginal(rewards: Row, part: Part) -> Row:
     """Mean over subsets with i of (max - max without i): the `loo-1` weights at ratio 1. O(n)."""
-    return first_order_marginal(rewards, torch.zeros_like(rewards), k)
+    return first_order_marginal(rewards, torch.zeros_like(rewards), part)
 
 
-def first_order(rewards: Row, deltas: Row, k: int) -> Row:
-    """Mean over all subsets of [i in I] (1 + sum_{l in I} delta_l) max_I r. O(n).
-
-    Paper section 3.3 and appendix E without the n x n matrix: in w'_ij the deltas of the samples
-    between i and j enter as sum_{i<l<j} delta_l, which turns into one more suffix sum.
-    """
-    share = shares(rewards.shape[-1], k, rewards.device)
-    earlier = before(deltas)
-    best = rewards * (share.top * (1 + deltas) + share.pair * earlier)
-    later = after(share.triple * rewards)
-    return (
-        best
-        + (1 + deltas) * after(share.pair * rewards)
-        + after(share.pair * deltas * rewards)
-        + earlier * later
-        + after(deltas * later)
-    )
-
-
-def first_order_without(rewards: Row, deltas: Row, k: int) -> Row:
-    """Mean over all subsets of [i not in I] (1 + sum_{l in I} delta_l) max_I r. O(n)."""
-    share = shares(rewards.shape[-1], k, rewards.device)
-    earlier = before(deltas)
-    best = rewards * (share.top * (1 + deltas) + share.pair * earlier)
-    later = after(share.pair_without * rewards)
-    return (
-        before(best)
-        + after(share.top_without * (1 + deltas) * rewards)
-        + earlier * later
-        + after(deltas * later)
-    )
-
-
-def first_order_marginal(rewards: Row, deltas: Row, k: int) -> Row:
+def first_order_marginal(rewards: Row, deltas: Row, part: Part) -> Row:
     """Mean over all subsets of [i in I] (1 + sum_{l in I} delta_l) (max_I r - max_{I without i} r).
 
     Only subsets whose best is i count. Their second best t has C(t-1, k-2) companions, which is
     pair one place further on. O(n).
     """
-    share = shares(rewards.shape[-1], k, rewards.device)
+    share = shares(rewards.shape[-1], part.k, rewards.device)
     pair, triple = (pad(x[1:], (0, 1)) for x in (share.pair, share.triple))
     earlier = before(deltas)
     best = rewards * (share.top * (1 + deltas) + share.pair * earlier)

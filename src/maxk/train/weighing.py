@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from maxk.estimators import MethodSettings, advantages, mask_sequences
+from maxk.estimators.clipping import moved
 from maxk.estimators.groups import fewest
-from maxk.estimators.methods import moved
 from maxk.train.metrics import effective_share
 
 Columns = dict[str, Tensor]  # of prompts x samples
