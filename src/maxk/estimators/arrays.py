@@ -11,6 +11,7 @@ way for the best of k than the one for any ranks here.
 
 import math
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,8 +34,7 @@ class Library(NamedTuple):
 def library_of(x: Any) -> Library:
     """That of an array; lists are numpy's."""
     if type(x).__module__.startswith("jax"):
-        import jax
-
+        jax: Any = import_module("jax")  # not installed where nobody has such an array
         return Library(jax.numpy, jax.lax.scan)
     return Library(np, _loop)
 
