@@ -134,7 +134,7 @@ def table(data: Data, experiment: Experiment, sets: Sequence[str] = SETS) -> str
             ends = zip(runs_RK.mean(0), runs_RK.std(0, ddof=1), strict=True)
             cells = [f"{mean:.1f} ± {spread:.1f}" for mean, spread in ends]
         lines.append([arm, f"{len(runs_RK)} of {experiment.runs}", *cells])
-    return pipes(["method", "runs", *(f"max@{k}" for k in KS)], lines)
+    return pipes(["arm", "runs", *(f"max@{k}" for k in KS)], lines)
 
 
 def answers(data: Data, experiment: Experiment) -> str:

@@ -34,7 +34,7 @@ KEYS = (
     *("--trl.num_generations", "4", "--trl.per_device_train_batch_size", "8"),
     *("--trl.gradient_accumulation_steps", "1", "--trl.max_completion_length", "12"),
     *("--trl.bf16", "false", "--trl.max_steps", str(STEPS), "--trl.num_iterations", "2"),
-    *("--method.k", "2", "--reward.workers", "2"),
+    *("--reward.workers", "2"),
 )
 SETS = {"mbpp": 3, "mbpp-plus": 2, "humaneval": 2}
 
@@ -264,7 +264,7 @@ def test_what_there_is_to_do_can_be_asked(place, capsys):
 @pytest.mark.slow
 def test_smoke_goes_through_all_stages(place):
     small = (*KEYS, "--data.limit", "8")
-    assert place.run("--smoke", "--sets", *SETS, keys=small) == 0
+    assert place.run("--smoke", "--sets", *SETS, keys=(*small, "--method.k", "2")) == 0
     found = read_results(place.out / "results" / "smoke")
     assert {result.about["cell"] for result in found} == {
         *("base", "mbpp-grpo", "mbpp-off-policy-exact")
