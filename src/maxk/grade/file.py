@@ -182,10 +182,10 @@ def read_verdicts(out: Path, settings: dict[str, Any]) -> dict[int, tuple[str, V
     if first["maxk_verdicts"] != FORMAT:
         raise ValueError(f"{out} has another format of verdicts; choose another with --out")
     for name in {**settings, **first}:
-        there, ours = first.get(name), settings.get(name)
-        if name not in ("maxk_verdicts", "of") and there != ours:
+        there, asked = first.get(name), settings.get(name)
+        if name not in ("maxk_verdicts", "of") and there != asked:
             raise ValueError(
-                f"{out} was made with {name}={there}, not {ours}; "
+                f"{out} was made with {name}={there}, not {asked}; "
                 "remove that file, or choose another with --out"
             )
     found = map(json.loads, lines[1:])

@@ -15,7 +15,7 @@ from transformers import AutoConfig
 from maxk.estimators.settings import MethodSettings
 
 PREFIX = "maxk-"
-TRAINER = "maxk"  # the trainer_mode under which verl finds ours
+TRAINER = "maxk"  # the trainer_mode under which verl finds the one of maxk
 SUMS = ("seq-mean-token-sum", "seq-mean-token-sum-norm", "token-sum")  # over a completion's tokens
 
 SETTINGS: dict[str, tuple[type, ...]] = {  # of MethodSettings; verl has no schedule of k
