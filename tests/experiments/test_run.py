@@ -264,7 +264,7 @@ def test_what_there_is_to_do_can_be_asked(place, capsys):
 @pytest.mark.slow
 def test_smoke_goes_through_all_stages(place):
     small = (*KEYS, "--data.limit", "8")
-    assert place.run("--smoke", "--sets", *SETS, keys=(*small, "--method.k", "2")) == 0
+    assert place.run("--smoke", "--sets", *SETS, keys=(*small, "--trl.num_generations", "8")) == 0
     found = read_results(place.out / "results" / "smoke")
     assert {result.about["cell"] for result in found} == {
         *("base", "mbpp-grpo", "mbpp-off-policy-exact")
